@@ -111,7 +111,6 @@ class _Preflight:
         where = request.argument, request.option, request.map_file
         try:
             found = read_map(self._draft, *where, partial(default_map, inventory))
-            inventory.expect(str(entry.ref) for entry in found.entries)
             names = map_names(found, inventory)
         finally:
             self._draft.backends = inventory.libraries

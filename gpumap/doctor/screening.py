@@ -29,6 +29,13 @@ Step = Literal[
 Key = tuple[Step, str | None, str | None]
 
 ALONE = "end"
+# What is checked of each name, by the tiers that have it.
+_ITEMS: dict[tuple[Tier, ...], tuple[Step, ...]] = {
+    ("quick", "long", "soak"): ("open", "upload", "download", "product", "siblings"),
+    ("long", "soak"): ("upload-rate", "download-rate", "memory-rate"),
+    ("soak",): ("soak",),
+}
+_LAST = 0.5  # seconds of a soak's end, in which its last lines are written
 _LONG, _SOAK = 60.0, 600.0  # seconds from which on a tier begins
 _LIMITS = {"open": 0.4, "siblings": 0.5, "all-at-once": 0.5}  # shares of the whole time
 _LIMIT, _CAP = 0.15, 30.0  # of any other step; seconds of any
@@ -99,21 +106,18 @@ class DeviceRun:
 
     def _missing(self) -> Iterator[Key]:
         """Yield what is always checked and was not, of devices that answer."""
-        names = [binding.name for binding in self._usable()]
-        for name in names:
-            for what in ("open", "upload", "download", "product", "siblings"):
-                if (key := (what, name, None)) not in self._done:
-                    yield key  # type: ignore[misc] # of these words
-        for pair in permutations(names, 2):
-            if ("pair", *pair) not in self._done:
-                yield ("pair", *pair)
+        names, tier = [binding.name for binding in self._usable()], tier_of(self._within)
+        whats = [what for each, every in _ITEMS.items() if tier in each for what in every]
+        keys: list[Key] = [(what, name, None) for what in whats for name in names]
+        keys += [("pair", *pair) for pair in permutations(names, 2)]
+        yield from (key for key in keys if key not in self._done)
 
     def _child(self) -> None:
         """Run one process until it ends, or one of its steps takes too long."""
         left = self._end - time.monotonic()
         names = [{"name": b.name, "device": plain(b.device)} for b in self._usable()]
-        job = {"names": names, "done": sorted(self._done, key=str), "seconds": left}
-        text = json.dumps({**job, "tier": tier_of(self._within)})
+        job = {"names": names, "done": sorted(self._done, key=str), "tier": tier_of(self._within)}
+        text = json.dumps({**job, "seconds": left, "end": self._end - _LAST})
         self._doing, self._read = None, 0
         self._since, self._starved = time.monotonic(), 0.0
         module = "gpumap.doctor.screening_child"
@@ -125,9 +129,10 @@ class DeviceRun:
     def _ended(self, key: Key | None, child: Ended) -> None:
         """Note the step in which a process ended, and leave out what cannot be used."""
         if key is None:  # it ended before its first step
-            last = child.errors.strip().rpartition("\n")[2] or "no answer"
+            last = child.errors.strip().rpartition("\n")[2]
+            why = f"no process: {last}" if last else "its process did not begin in time"
             for binding in self._usable():
-                self._take(("open", binding.name, None), "cannot-tell", f"no process: {last}")
+                self._take(("open", binding.name, None), "cannot-tell", why)
             return
         fitness, text = self._why(key, child.code)
         self._take(key, fitness, text)

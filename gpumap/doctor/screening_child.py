@@ -21,7 +21,7 @@ import numpy as np
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.probe import answer
-from gpumap.bench.verified_copies import Buffers, HostCopy, PairCopy
+from gpumap.bench.verified_copies import Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.doctor.evidence import IDEAL
 from gpumap.doctor.probes import concurrent_gain, fitting_size
 from gpumap.doctor.screening import ALONE, Key, Step, Tier, fix_of
@@ -44,12 +44,13 @@ if TYPE_CHECKING:
     from gpumap.engine.base import Events
     from gpumap.model import Fitness
 
+    Works = Mapping[str, Callable[[], Iteration]]  # by name
     Found = tuple[Fitness, str, Estimate | None]
 
 _ANEW = ("open", "product")  # what another process needs to go on
 _COPY, _LARGE = 4 << 20, 64 << 20  # bytes
 _LIGHTER = 1 << 6  # times: a scripted device takes no time for real bytes
-_SIZE, _SCRIPTED, _MOST = 512, 128, 2048  # sizes of products
+_SIZE, _SCRIPTED, _MOST = 512, 64, 2048  # sizes of products
 _DTYPE: Final = "float32"
 _REPEATS = 6
 _SAMPLE = 5e-3  # seconds of a sample
@@ -59,6 +60,7 @@ _AT_ONCE = 10.0  # seconds
 _CONTENTION = 0.2  # cores that others use, from which on a slow core is no finding
 _CAPPED = "power cap"  # the steady state of a card at work
 _TURN = 1.0  # seconds of a soak on one device, before the next one's turn
+_TURNS = 4  # that each device has at least
 
 
 class Screening:
@@ -68,13 +70,14 @@ class Screening:
         self._host = Host(env, read())
         self._tier: Tier = job["tier"]
         self._seconds: float = job["seconds"]
-        self._end = time.monotonic() + self._seconds
+        self._end: float = job["end"]
         self._done: set[Key] = {tuple(key) for key in job["done"]}
         self._bindings = [Binding(n["name"], typed(n["device"], Device)) for n in job["names"]]
         self._backends: dict[str, Backend] = {}
         self._clocks: dict[str, Clock] = {}
         self._sessions: dict[str, Session] = {}
         self._buffers: dict[str, Buffers] = {}
+        self._pilots: dict[str, float] = {}
         self._unpaired: set[str] = set()
         self._products: dict[str, Product] = {}
 
@@ -114,6 +117,7 @@ class Screening:
             self._clocks[library] = self._backends[library].clock()
         session = self._backends[library].open(binding.device, self._clocks[library])
         self._sessions[binding.name] = session
+        self._pilots[binding.name] = self._pilot(binding)
         return "fit", f"{binding.device.name} is open", None
 
     def _clock(self, name: str) -> Clock:
@@ -160,12 +164,7 @@ class Screening:
         """Make a copy once on wrong bytes, compare each; then time some more."""
         if (text := _proved(work)) is not None:
             return "wrong-data", text, None
-        clock, seconds = self._clock(name), []
-        for _ in range(_REPEATS):
-            start = clock.now()
-            work.queue()
-            work.finish()
-            seconds.append(clock.now() - start)
+        seconds = _timed(work, self._clock(name))
         text = f"every byte of {memory(nbytes)} is right" + (
             f" ({work.route})" if work.route else ""
         )
@@ -177,25 +176,24 @@ class Screening:
         size = self._size()
         for number, name in enumerate(self._sessions):
             yield from self._step("product", name, None, partial(self._product, name, number, size))
-        works = {name: multiplied([p], None, fetched=False) for name, p in self._products.items()}
+        works = {
+            name: partial(multiplied, [product], None, fetched=False)
+            for name, product in self._products.items()
+        }
         yield from self._siblings("siblings", works)
 
     def _size(self) -> int:
         """Return a size whose product takes long enough on the slowest device to be timed."""
-        if any(binding.device.backend == "fake" for binding in self._bindings):
-            return _SCRIPTED
-        seconds = [self._pilot(name) for name in self._sessions]
-        return min(fitting_size(max(seconds, default=0.0)), _MOST)
+        slowest = max(self._pilots.values(), default=0.0)
+        return min(fitting_size(slowest), _MOST) if slowest else _SCRIPTED
 
-    def _pilot(self, name: str) -> float:
-        session, clock = self._sessions[name], self._clock(name)
-        product, seconds = Product(name, session, Pair((1, 0), _SIZE, _DTYPE)), []
-        for _ in range(_REPEATS):
-            start = clock.now()
-            product.queue()
-            session.synchronize()
-            seconds.append(clock.now() - start)
-        return min(seconds)
+    def _pilot(self, binding: Binding) -> float:
+        """Return the seconds of a product; of a scripted device, whose clock is its own, none."""
+        if binding.device.backend == "fake":
+            return 0.0
+        session, clock = self._sessions[binding.name], self._clock(binding.name)
+        product = Product(binding.name, session, Pair((1, 0), _SIZE, _DTYPE))
+        return min(_timed(multiplied([product], None, fetched=False), clock))
 
     def _product(self, name: str, number: int, size: int) -> Found:
         product = Product(name, self._sessions[name], Pair((1, number), size, _DTYPE))
@@ -204,34 +202,41 @@ class Screening:
         self._products[name] = product
         return "fit", f"{size} x {size} {_DTYPE} is right", None
 
-    def _siblings(self, what: Step, works: Mapping[str, Iteration]) -> Iterator[Mapping[str, Any]]:
+    def _siblings(self, what: Step, works: Works) -> Iterator[Mapping[str, Any]]:
         """Yield a check for each device of which there are several: is it as fast as the others?"""
         groups = alike({name: self._model(name) for name in works})
         for names in groups:
-            if not any((what, name, None) in self._done for name in (*names, None)):
+            if not all((what, name, None) in self._done for name in names):
                 yield from self._group(what, {name: works[name] for name in names})
         for name in (name for name in works if not any(name in names for names in groups)):
             text = "the only device of its model here: there is none to compare it with"
             yield {"check": _check((what, name, None), "fit", text, None)}
 
-    def _group(self, what: Step, works: Mapping[str, Iteration]) -> Iterator[Mapping[str, Any]]:
+    def _group(self, what: Step, works: Works) -> Iterator[Mapping[str, Any]]:
         """Yield a check for each of some devices that are alike, and what holds one back."""
-        series: dict[str, Series] = {}
-        for name, work in works.items():
-            yield {"begin": (what, name, None)}
-            series[name] = self._calibrated(name, work)
-        yield {"begin": (what, None, None)}  # of none of them: they take turns
-        around, real = Neighbours(), self._real(works)
+        name = ""
+        try:
+            series: dict[str, Series] = {}
+            for name, make in works.items():
+                yield {"begin": (what, name, None)}
+                series[name] = self._calibrated(name, make())
+            yield from self._compared(what, series)
+        except GpumapError as error:
+            yield {"check": _check((what, name, None), "unfit", str(error), None)}
+
+    def _compared(self, what: Step, series: Mapping[str, Series]) -> Iterator[Mapping[str, Any]]:
+        around, real = Neighbours(), self._real(series)
         with Gpus(real) as gpus:
             throttle = Throttle(real, gpus)
-            times = self._times(series)
+            times: dict[str, list[float]] = {name: [] for name in series}
+            yield from self._blocks(what, series, times)
             held = throttle.read([device.id for device in real])
         others = around.read().foreign or 0.0
-        own_memory = not any(self._device(name).in_host_memory for name in works)
+        own_memory = not any(self._device(name).in_host_memory for name in series)
         tolerance = TOLERANCE if own_memory else TOLERANCE_OF_CORES
         for name, found in compared(times, tolerance).items():
             yield {"check": _check((what, name, None), *self._judged(name, found, others))}
-        for name in works:
+        for name in series:
             why = held.get(self._device(name).id, "")
             if why and why != _CAPPED:
                 yield {"check": _check(("throttle", name, None), "unfit", why, None)}
@@ -252,19 +257,20 @@ class Screening:
         device = self._device(name)
         return device.backend, device.kind, device.name, device.memory_total, device.units
 
-    def _times(self, series: Mapping[str, Series]) -> dict[str, list[float]]:
-        """Return the seconds of each, in blocks with each once, in alternating order."""
-        times: dict[str, list[float]] = {name: [] for name in series}
+    def _blocks(
+        self, what: Step, series: Mapping[str, Series], times: dict[str, list[float]]
+    ) -> Iterator[Mapping[str, Any]]:
+        """Take the seconds of each, in blocks with each once, in alternating order."""
         order, end = list(series), time.monotonic() + _COMPARING * self._seconds
         for block in range(_BLOCKS + _WARM):
             for name in order:
+                yield {"begin": (what, name, None)}
                 seconds = _seconds(series[name], self._clock(name))
                 if block >= _WARM:
                     times[name].append(seconds)
             order.reverse()
             if time.monotonic() > end:
                 break
-        return times
 
     def _judged(self, name: str, found: tuple[Estimate | None, bool], others: float) -> Found:
         """Return what a share of the siblings' rate says; `others`: cores that programs use."""
@@ -281,18 +287,25 @@ class Screening:
     # --- more time: memory and links against siblings, all at once; and a soak
 
     def _longer(self) -> Iterator[Mapping[str, Any]]:
-        large = {
-            name: Buffers(name, session, nbytes, "pageable", (2, 0)).part(nbytes)
-            for name, session in self._sessions.items()
-            for nbytes in (self._bytes_of(name, _LARGE),)
-        }
         ways: dict[Step, str] = {"upload-rate": "h2d", "download-rate": "d2h"}
         for what, direction in ways.items():
-            copies = {n: HostCopy([part], direction, sync=True) for n, part in large.items()}
+            copies = {n: partial(self._large_copy, n, direction) for n in self._products}
             yield from self._siblings(what, copies)
-        yield from self._siblings("memory-rate", {n: _Within(p) for n, p in large.items()})
-        if len({binding.device.id for binding in self._bindings}) > 1 and len(self._clocks) == 1:
+        yield from self._siblings(
+            "memory-rate", {n: partial(self._within, n) for n in self._products}
+        )
+        if len(self._products) > 1 and len(self._clocks) == 1:
             yield from self._step("all-at-once", None, None, self._at_once)
+
+    def _large_copy(self, name: str, direction: str) -> Iteration:
+        return HostCopy([self._large(name)], direction, sync=True)
+
+    def _within(self, name: str) -> Iteration:
+        return _Within(self._large(name))
+
+    def _large(self, name: str) -> BufferSlice:
+        nbytes = self._bytes_of(name, _LARGE)
+        return Buffers(name, self._sessions[name], nbytes, "pageable", (2, 0)).part(nbytes)
 
     def _at_once(self) -> Found:
         usable = [binding for binding in self._bindings if binding.name in self._products]
@@ -308,22 +321,31 @@ class Screening:
         """Multiply until the end of the job; every bit of every launch must be as the first one."""
         right: dict[str, Any] = {}
         launches = dict.fromkeys(self._products, 0)
+        turn = min(_TURN, self._seconds / _TURNS / max(len(launches), 1))
         while self._products and time.monotonic() < self._end:
-            for name, product in [*self._products.items()]:
+            for name in [*self._products]:
                 yield {"begin": ("soak", name, None)}
-                end = min(time.monotonic() + _TURN, self._end)
-                while time.monotonic() < end:
-                    launches[name] += 1
-                    bits = _launched(product)
-                    differing = int((right.setdefault(name, bits) != bits).sum())
-                    if differing:
-                        text = f"launch {launches[name]}: {_bits(right[name], bits)}"
-                        yield {"check": _check(("soak", name, None), "wrong-data", text, None)}
-                        del self._products[name]
-                        break
+                text = self._turn(name, min(time.monotonic() + turn, self._end), launches, right)
+                if text is not None:
+                    yield {"check": _check(("soak", name, None), "wrong-data", text, None)}
+                    del self._products[name]
         for name in self._products:
             text = f"{launches[name]} launches, every bit as in the first, which is verified"
             yield {"check": _check(("soak", name, None), "fit", text, None)}
+
+    def _turn(
+        self, name: str, end: float, launches: dict[str, int], right: dict[str, Any]
+    ) -> str | None:
+        """Multiply on a device until `end`; return what is wrong of a launch."""
+        product = self._products[name]
+        while time.monotonic() < end:
+            launches[name] += 1
+            bits = _launched(product)
+            if name not in right and not (check := product.check(fetched=False)).passed:
+                return f"launch {launches[name]}: {wrong(check).text}"
+            if (right.setdefault(name, bits) != bits).any():
+                return f"launch {launches[name]}: {_bits(right[name], bits)}"
+        return None
 
 
 class _Within(Iteration):
@@ -331,7 +353,7 @@ class _Within(Iteration):
 
     waits = True
 
-    def __init__(self, part: Any) -> None:
+    def __init__(self, part: BufferSlice) -> None:
         self._part = part
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
@@ -347,6 +369,17 @@ def _proved(work: Iteration) -> str | None:
     work.finish()
     check = work.check()
     return None if check.passed else wrong(check).text
+
+
+def _timed(work: Iteration, clock: Clock) -> list[float]:
+    """Return the seconds of a work, a few times."""
+    seconds = []
+    for _ in range(_REPEATS):
+        start = clock.now()
+        work.queue()
+        work.finish()
+        seconds.append(clock.now() - start)
+    return seconds
 
 
 def _launched(product: Product) -> Any:
