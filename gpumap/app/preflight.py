@@ -18,6 +18,7 @@ from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.fitness import whose
 from gpumap.machine.state import link_states
+from gpumap.machine.topology import Tree
 from gpumap.model import Binding, FitnessCheck, Resolution, Screened, replace
 from gpumap.resolve import default_map
 
@@ -127,8 +128,8 @@ class _Preflight:
         devices = [binding.device for binding in bindings]
         left = max(self._end - time.monotonic(), 0.1)
         known = health.query(self._program.env, left) if real else health.Health()
-        links = link_states(devices, Path("/"))
-        for check in health.checks(bindings, known, links, self._required):
+        links, tree = link_states(devices), Tree(Path("/"))
+        for check in health.checks(bindings, known, links, self._required, tree):
             self._take(check)
 
     def _take(self, check: FitnessCheck) -> None:

@@ -7,6 +7,7 @@ cannot be read is "cannot tell"; what a device does not have is no item.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from gpumap.backends.probe import answer, in_child
 from gpumap.machine.kernel_log import records, xids
 from gpumap.machine.nvml import GpuHealth, NvmlUnavailable, health
 from gpumap.machine.state import name_of
-from gpumap.model import FitnessCheck
+from gpumap.model import FitnessCheck, Kind
 from gpumap.model.io import plain, typed
 from gpumap.units import memory
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
     from gpumap.doctor.requirements import Requirements
     from gpumap.machine.nvml import GpuProcess
+    from gpumap.machine.topology import Tree
     from gpumap.model import Binding, Device, Fitness, LinkState
 
 # Xid errors that a faulty program causes, and no faulty device (NVIDIA, "XID Errors").
 _OF_PROGRAMS = frozenset((13, 31, 43, 45, 68))
 _HARMLESS = ("power cap", "sync boost", "display clocks")
+_AMD, _UNCORRECTED = "ras/umc_err_count", re.compile(r"^ue: (\d{1,18})$", re.MULTILINE)
 _WATT = 1000  # milliwatts
 _FIXES = {
     "driver": "see `nvidia-smi` and `dmesg`",
@@ -86,12 +89,14 @@ def checks(
     known: Health,
     links: Mapping[str, LinkState],
     required: Requirements,
+    tree: Tree,
 ) -> Iterator[FitnessCheck]:
     """Yield what the counters and settings of each device say, and what was required of them."""
     for lost in (gpu.gpu for gpu in known.gpus if gpu.gpu.problem is not None):
         yield _check(None, "driver", "unfit", f"GPU {lost.index}: {lost.problem}")
     for binding in bindings:
         every = [*_links(binding.device, links), *_of_nvidia(binding.device, known)]
+        every += _of_amd(binding.device, tree)
         every += required.of_device(binding.device, _gpu(binding.device, known))
         for what, fitness, text in every:
             if what not in required.ignore:
@@ -142,6 +147,15 @@ def _of_nvidia(device: Device, known: Health) -> Iterator[Item]:
     yield from _counters(found.facts)
     yield from _xids(device, known)
     yield from _now(found, known)
+
+
+def _of_amd(device: Device, tree: Tree) -> Iterator[Item]:
+    """Yield the errors of a card's memory, as amdgpu counts them: ``ue: 0`` are uncorrected."""
+    if device.kind is not Kind.ROCM or device.backend == "fake":
+        return
+    found = _UNCORRECTED.search(tree.text(f"sys/bus/pci/devices/{device.pci}/{_AMD}") or "")
+    count = int(found[1]) if found else None
+    yield "ecc", _known(count, fit=not count), f"{_shown(count)} uncorrected errors since boot"
 
 
 def _counters(facts: Mapping[str, Any]) -> Iterator[Item]:

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,8 +19,8 @@ from gpumap.doctor.screening_child import Screening
 from gpumap.errors import GpumapError, SourceError
 from gpumap.judge.fitness import by_name, compared
 from gpumap.machine import nvml
-from gpumap.machine.kernel_log import xids
-from gpumap.machine.topology import read
+from gpumap.machine.kernel_log import records, xids
+from gpumap.machine.topology import Tree, read
 from gpumap.model import Binding, Device, DeviceRef, Kind, LinkState, worst
 from gpumap.model.io import plain
 
@@ -147,12 +148,13 @@ SOUND = {"driver", "ecc", "remapped-rows", "power", "xid", "throttle", "processe
 
 
 NOTHING = Requirements()
+NO_TREE = Tree(Path("/nowhere"))
 
 
 def examined(log=(), required=NOTHING, links=None, why=None, **answers):
     gpus = nvml.health(Library({**ANSWERS, **answers}))
     known = health.Health(gpus, xids=xids(log), log=why)
-    return list(health.checks([Binding("dev0", GPU)], known, links or {}, required))
+    return list(health.checks([Binding("dev0", GPU)], known, links or {}, required, NO_TREE))
 
 
 def test_a_healthy_card_is_fit_in_every_item():
@@ -205,8 +207,38 @@ def test_what_a_card_does_not_have_is_no_item():
 
 def test_a_driver_that_does_not_answer_is_no_pass():
     known = health.Health(silent="the driver: no answer in 2.0 s")
-    (check,) = health.checks([Binding("dev0", GPU)], known, {}, Requirements())
+    (check,) = health.checks([Binding("dev0", GPU)], known, {}, NOTHING, NO_TREE)
     assert (check.what, check.fitness) == ("driver", "cannot-tell")
+
+
+@pytest.mark.parametrize(("text", "fitness"), [
+    ("ue: 0\nce: 4\n", "fit"), ("ue: 2\nce: 0\n", "unfit"), (None, "cannot-tell"),
+])  # fmt: skip
+def test_errors_that_amdgpu_counts(tmp_path, text, fitness):
+    folder = tmp_path / "sys/bus/pci/devices/0000:9d:00.0/ras"
+    folder.mkdir(parents=True)
+    if text is not None:
+        (folder / "umc_err_count").write_text(text)
+    ref = DeviceRef(Kind.ROCM, 0)
+    card = Device("rocm:0", Kind.ROCM, ref, "MI300X", "torch", "0000:9d:00.0")
+    every = health.checks([Binding("dev0", card)], health.Health(), {}, NOTHING, Tree(tmp_path))
+    assert [(check.what, check.fitness) for check in every] == [("ecc", fitness)]
+
+
+def test_the_kernels_log_is_read_to_its_end(tmp_path):
+    log = tmp_path / "kmsg"
+    log.write_text(f"6,1,2,-;other\n{XID.format(79)}\n")
+    assert xids(records(str(log))) == {"0000:9d:00.0": (79,)}
+    with pytest.raises(OSError, match="kmsg2"):
+        records(f"{log}2")
+
+
+def test_drivers_are_asked_in_a_process_that_can_be_ended():
+    """Here there may be no NVML: then the reason is known, and no device is healthy by it."""
+    known = health.query(dict(os.environ), 50.0)
+    assert known.gpus or known.silent
+    late = health.query(dict(os.environ), 0.0)
+    assert late.silent == "the driver: no answer in 0.0 s"
 
 
 # --- what is required
