@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.app.output import deliver
@@ -10,7 +9,6 @@ from gpumap.errors import QuestionError, SourceError
 from gpumap.files import write_atomic
 from gpumap.model import io
 from gpumap.results.nodes import Node, Nodes
-from gpumap.results.several import render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +30,7 @@ def show_nodes(program: Program, folder: Path, output: Output) -> None:
     nodes = Nodes([_node(path) for path in files])
     for name, fit in (("passing.txt", True), ("failing.txt", False)):
         write_atomic(folder / name, "".join(f"{each}\n" for each in nodes.names(fit=fit)))
-    deliver(partial(render, nodes), output, program)
+    deliver(nodes.render, output, program)
 
 
 def _node(path: Path) -> Node:

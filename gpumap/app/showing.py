@@ -79,9 +79,9 @@ def _show_one(found: Report, output: Output, program: Program) -> None:
 
 
 def _show_all(saved: Sequence[Saved], output: Output, program: Program) -> None:
-    from gpumap.results.several import SideBySide, render
+    from gpumap.results.several import render
 
-    deliver(partial(render, SideBySide(saved)), output, program)
+    deliver(partial(render, saved), output, program)
 
 
 def _refuse_one(output: Output) -> None:

@@ -102,7 +102,8 @@ def method(report: Report) -> Iterator[str]:
         f"median of n samples ± half of its {settings['confidence']:.0%} interval, in this run; "
         f"seed {settings['seed']}; {_verified(report)}"
     )
-    yield from _ranges(report)
+    if any(too_few(row) for row in rows.shown(report)):
+        yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
     kept = [row.metrics["undisturbed"].value for row in report.measurements
               if "undisturbed" in row.metrics]  # fmt: skip
     if any(share < 1.0 for share in kept):
@@ -124,12 +125,6 @@ def method(report: Report) -> Iterator[str]:
         known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
         load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
         yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
-
-
-def _ranges(report: Report) -> Iterator[str]:
-    """Yield why rows without an interval have none."""
-    if any(too_few(row) for row in rows.shown(report)):
-        yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
 
 
 def _verified(report: Report) -> str:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.model import Screened, worst
 from gpumap.report.table import Table
+from gpumap.results.several import table_as
 
 if TYPE_CHECKING:
     from gpumap.model import Report
+    from gpumap.report import Style
 
 
 class Node(NamedTuple):
@@ -37,11 +39,6 @@ class Nodes:
 
     every: Sequence[Node]
 
-    @property
-    def title(self) -> str:
-        """Return how many may take a job."""
-        return f"{len(self.names(fit=True))} of {len(self.every)} nodes are fit"
-
     def names(self, *, fit: bool) -> list[str]:
         """Return the names of those that are fit, or of all others."""
         return [node.name for node in self.every if (node.verdict == "fit") is fit]
@@ -49,8 +46,13 @@ class Nodes:
     def table(self) -> Table:
         """Return a row for each, those that are not fit first."""
         nodes = sorted(self.every, key=lambda node: (node.verdict == "fit", node.name))
-        return Table(self.title, ("node", "verdict", "why"), tuple(map(tuple, nodes)), ())
+        title = f"{len(self.names(fit=True))} of {len(nodes)} nodes are fit"
+        return Table(title, ("node", "verdict", "why"), tuple(map(tuple, nodes)), ())
 
     def data(self) -> dict[str, Any]:
         """Return the same as JSON has it."""
         return {"nodes": [node._asdict() for node in self.every]}
+
+    def render(self, format_: str, style: Style) -> str:
+        """Return the table in one of the formats of several reports."""
+        return table_as(format_, style, self.table(), self.data)

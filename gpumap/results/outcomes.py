@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap import units
 from gpumap.errors import Exit
+from gpumap.model.maps import UNITS
 from gpumap.report.parts import Outcome
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 _BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all
 _WRONG = ("wrong-data", "over-ceiling", "diverged")  # what a row fails with exit code 4 for
 _GOOD = ("pass", "improvement")
+LIMIT = "limit"  # the rule of a verdict on a limit
 SHOWN = "shown"  # the verdict of what a gate does not judge
 
 
@@ -102,7 +105,9 @@ def of_verdicts(report: Report) -> Iterator[Outcome]:
             state = "passed"
         elif word == SHOWN or report.exit_code == 0 or word in let_pass:
             state = "skipped"
-        yield Outcome(state, word, f"{verdict.text}: {word}{_figures(verdict)}")
+        limit = "" if verdict.threshold is None else f"threshold {verdict.threshold:.2%}"
+        found = filter(None, (word, figure(verdict), limit))
+        yield Outcome(state, word, f"{verdict.text}: {', '.join(found)}")
 
 
 def of_problem(problem: Problem) -> Outcome:
@@ -115,15 +120,14 @@ def of_problem(problem: Problem) -> Outcome:
     return Outcome(state, found.code, entry + found.message)
 
 
-def _figures(verdict: Verdict) -> str:
-    """Return a verdict's figures: ``, 1.52 [1.5, 1.55], limit 1.8``; nothing for what is None."""
-    found = ""
-    if verdict.value is not None:
-        found += f", {verdict.value:.4g}"
-    if verdict.low is not None and verdict.high is not None:
-        found += f" [{verdict.low:.4g}, {verdict.high:.4g}]"
-    if verdict.limit is not None:
-        found += f", limit {verdict.limit:.4g}"
-    if verdict.threshold is not None:
-        found += f", threshold {verdict.threshold:.2%}"
-    return found
+def figure(verdict: Verdict) -> str:
+    """Return a verdict's figure with its interval, if it has one; nothing where it has no figure.
+
+    That of a limit is the metric's; of a change it is a ratio.
+    """
+    if verdict.value is None:
+        return ""
+    unit = UNITS.get(verdict.metric, "1") if verdict.rule == LIMIT else "1"
+    ends = [end for end in (verdict.low, verdict.high) if end is not None]
+    value, *interval = units.same_prefix((verdict.value, *ends), unit)
+    return f"{value} [{', '.join(interval)}]" if interval else value

@@ -14,7 +14,7 @@ from gpumap.results import ResultSpec
 from gpumap.results.around import around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gpumap.model import (
         Cell,
@@ -147,24 +147,22 @@ def _ranged(figure: Estimate | None) -> str:
     return units.single(figure.value, figure.unit)
 
 
-def _ranges(figure: Estimate) -> bool:
-    """Return whether it has an interval of more than one value."""
-    return figure.has_interval and figure.low < figure.high
-
-
 def _percent(figure: Estimate | None) -> str:
-    if figure is None:
-        return _NONE
-    ends = f" [{figure.low:.1%}, {figure.high:.1%}]" if _ranges(figure) else ""
-    return f"{figure.value:.1%}{ends}"
+    return _written(figure, "{:.1%}".format)
 
 
 def _examples(figure: Estimate | None) -> str:
+    whole = figure is not None and figure.value >= _WHOLE
+    return _written(figure, ("{:.0f}" if whole else "{:.1f}").format)
+
+
+def _written(figure: Estimate | None, write: Callable[[float], str]) -> str:
+    """Return a figure; with its interval, where that has more than one value."""
     if figure is None:
         return _NONE
-    decimals = 0 if figure.value >= _WHOLE else 1
-    low, value, high = (f"{x:.{decimals}f}" for x in (figure.low, figure.value, figure.high))
-    return f"{value} [{low}, {high}]" if _ranges(figure) else value
+    ranges = figure.has_interval and figure.low < figure.high
+    ends = f" [{write(figure.low)}, {write(figure.high)}]" if ranges else ""
+    return f"{write(figure.value)}{ends}"
 
 
 def records(report: Report, result: Predicted) -> Iterator[Record]:  # noqa: ARG001 - of any result

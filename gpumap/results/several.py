@@ -11,9 +11,9 @@ the first report. `other_machine`: than that of the first; null: one of them doe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from gpumap.figures import estimate
 from gpumap.judge import several_reports
@@ -21,10 +21,13 @@ from gpumap.model import Report
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.judge.several_reports import Cell, Line
+    from gpumap.judge.several_reports import Cell
     from gpumap.report import Style
+
+
+_KEYS = ("started", "status", "exit_code", "simulated")  # of a report, as they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,101 +55,54 @@ class Saved:
         return f"{self.label} ({', '.join(marks)})" if marks else self.label
 
 
-@dataclass(frozen=True, slots=True)
-class SideBySide:
-    """The figures of several reports, rows joined by id."""
-
-    saved: Sequence[Saved]
-
-    @property
-    def title(self) -> str:
-        """Return how many there are."""
-        return f"{len(self.saved)} reports side by side"
-
-    def table(self) -> Table:
-        """Return a column for each report."""
-        reports = [each.report for each in self.saved]
-        labels = tuple(each.marked for each in self.saved)
-        figures, rows, before = several_reports.key_figures(reports), [], ""
-        for line in figures:
-            id_ = "" if line.id == before else line.id
-            before = line.id
-            first, *others = line.cells
-            rows.append((id_, line.metric, _figure(first), *map(_against_first, others)))
-        what = f"x1.05: as many times the figure of {self.saved[0].label}"
-        remark = f"{what}; no verdict: `gpumap compare` judges" if figures else "there is no figure"
-        columns = ("row", "metric", *labels)
-        return Table(self.title, columns, tuple(rows), (remark, *self.notes()))
-
-    def data(self) -> dict[str, Any]:
-        """Return all figures."""
-        reports = [each.report for each in self.saved]
-        others = several_reports.elsewhere(reports)
-        return _data(self.saved, others, several_reports.lines(reports), self.notes())
-
-    def notes(self) -> tuple[str, ...]:
-        """Return which reports are hardly to be compared with the first."""
-        first, *others = self.saved
-        elsewhere = several_reports.elsewhere([each.report for each in self.saved])
-        return tuple(
-            note
-            for each, other in zip(others, elsewhere[1:], strict=True)
-            for note in _notes(first, each, other=other)
-        )
-
-
 FORMATS = ("plain", "rich", "json", "html")
 
 
-class View(Protocol):
-    """What several reports are shown as."""
-
-    @property
-    def title(self) -> str:
-        """Return what it is about."""
-
-    def table(self) -> Table:
-        """Return its table."""
-
-    def data(self) -> dict[str, Any]:
-        """Return what JSON has of it."""
+def render(saved: Sequence[Saved], format_: str, style: Style) -> str:
+    """Return reports in one of FORMATS, rows joined by their ids."""
+    return table_as(format_, style, table(saved), partial(_data, saved))
 
 
-def render(view: View, format_: str, style: Style) -> str:
-    """Return a view in one of FORMATS."""
-    if format_ == "html":
-        from gpumap.report.html import several
-
-        return several(view.title, view.table())
+def table_as(format_: str, style: Style, found: Table, data: Callable[[], dict[str, Any]]) -> str:
+    """Return a table in one of FORMATS; `data` returns what JSON has in its place."""
     if format_ == "json":
         from gpumap.model.json_text import text
 
-        return text(view.data())
+        return text(data())
+    if format_ == "html":
+        from gpumap.report.html import several
+
+        return several(found.title, found)
     from gpumap.report import plain
     from gpumap.report.table import PIPED
 
     if format_ == "rich":
         from gpumap.report.rich import printed
 
-        return printed(plain.table(view.table(), style.width, whole=style.verbose), style)
+        return printed(plain.table(found, style.width, whole=style.verbose), style)
     room = None if style.verbose else PIPED
-    return plain.written(plain.table(view.table(), room, whole=style.verbose))
+    return plain.written(plain.table(found, room, whole=style.verbose))
 
 
-def _notes(first: Saved, other_one: Saved, *, other: bool | None) -> Iterator[str]:
-    if other:
-        what = f"{other_one.label} is of another machine than {first.label}"
-        yield f"{what}: `gpumap compare` says what differs"
-    if other is None:
-        yield f"{other_one.label} or {first.label} does not say which machine it is of"
-    if first.report.simulated != other_one.report.simulated:
-        one = other_one if other_one.report.simulated else first
-        yield f"{one.label} is simulated: its figures are a script's"
+def table(saved: Sequence[Saved]) -> Table:
+    """Return a column for each report."""
+    figures = several_reports.key_figures([each.report for each in saved])
+    rows, before = [], ""
+    for line in figures:
+        id_ = "" if line.id == before else line.id
+        before = line.id
+        first, *others = line.cells
+        rows.append((id_, line.metric, _figure(first), *map(_against_first, others)))
+    what = f"x1.05: as many times the figure of {saved[0].label}"
+    remark = f"{what}; no verdict: `gpumap compare` judges" if figures else "there is no figure"
+    columns = ("row", "metric", *(each.marked for each in saved))
+    remarks = (remark, *_notes(saved))
+    return Table(f"{len(saved)} reports side by side", columns, tuple(rows), remarks)
 
 
 def _against_first(cell: Cell | None) -> str:
-    ratio = _ratio(cell)
-    return _figure(cell) if ratio == "-" else f"{_figure(cell)}  x{ratio}"
+    ratio = "" if cell is None or cell.ratio is None else f"{cell.ratio:#.3g}".rstrip(".")
+    return f"{_figure(cell)}  x{ratio}" if ratio else _figure(cell)
 
 
 def _figure(cell: Cell | None) -> str:
@@ -157,32 +113,37 @@ def _figure(cell: Cell | None) -> str:
     return " ".join((text, *cell.flags))
 
 
-def _ratio(cell: Cell | None) -> str:
-    return "-" if cell is None or cell.ratio is None else f"{cell.ratio:#.3g}".rstrip(".")
+def _notes(saved: Sequence[Saved]) -> Iterator[str]:
+    """Yield which reports are hardly to be compared with the first."""
+    first, *others = saved
+    elsewhere = several_reports.elsewhere([each.report for each in saved])
+    for each, other in zip(others, elsewhere[1:], strict=True):
+        if other:
+            what = f"{each.label} is of another machine than {first.label}"
+            yield f"{what}: `gpumap compare` says what differs"
+        if other is None:
+            yield f"{each.label} or {first.label} does not say which machine it is of"
+        if first.report.simulated != each.report.simulated:
+            one = each if each.report.simulated else first
+            yield f"{one.label} is simulated: its figures are a script's"
 
 
-def _data(
-    saved: Sequence[Saved],
-    others: Sequence[bool | None],
-    lines: Sequence[Line],
-    notes: Sequence[str],
-) -> dict[str, Any]:
+def _data(saved: Sequence[Saved]) -> dict[str, Any]:
+    """Return all figures."""
     from gpumap.model.io import plain
 
-    described = [_described(each, other) for each, other in zip(saved, others, strict=True)]
-    return {"reports": described, "rows": plain(lines), "notes": list(notes)}
-
-
-def _described(saved: Saved, other: bool | None) -> dict[str, Any]:  # noqa: FBT001 - None: unknown
-    report = saved.report
-    return {
-        "label": saved.label,
-        "file": saved.file,
-        "started": report.started,
-        "status": report.status,
-        "exit_code": report.exit_code,
-        "simulated": report.simulated,
-        "edited": saved.edited,
-        "fingerprint": report.fingerprint.hash if report.fingerprint else None,
-        "other_machine": other,
-    }
+    reports = [each.report for each in saved]
+    others = several_reports.elsewhere(reports)
+    described = [
+        {
+            "label": each.label,
+            "file": each.file,
+            **{key: getattr(each.report, key) for key in _KEYS},
+            "edited": each.edited,
+            "fingerprint": each.report.fingerprint.hash if each.report.fingerprint else None,
+            "other_machine": other,
+        }
+        for each, other in zip(saved, others, strict=True)
+    ]
+    rows = plain(several_reports.lines(reports))
+    return {"reports": described, "rows": rows, "notes": list(_notes(saved))}

@@ -11,7 +11,7 @@ from gpumap.report import render as text
 from gpumap.report.parts import Outcome, Record, Shown
 from gpumap.results import spec_of
 from gpumap.results.around import warnings
-from gpumap.results.outcomes import SHOWN, of_problem, of_run, of_verdicts
+from gpumap.results.outcomes import LIMIT, SHOWN, of_problem, of_run, of_verdicts
 from gpumap.units import counted
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _is_of(problem: Problem, verdict: Verdict) -> bool:
     told = (
         found.message.startswith(f"limit {verdict.text}: ") and (verdict.id or "") in found.message
     )
-    return verdict.rule == "limit" and found.code in _OF_LIMITS and told
+    return verdict.rule == LIMIT and found.code in _OF_LIMITS and told
 
 
 def _run(
@@ -104,7 +104,7 @@ def _run(
     """Return the record of the answer; the run has passed where nothing but limits is wrong."""
     errors = zip(report.errors, of_limits, strict=True)
     alone = all(problem.exit == 0 or of_limit for problem, of_limit in errors)
-    failed = any(v.rule == "limit" and outcome.state == "failed" for v, outcome in judged)
+    failed = any(v.rule == LIMIT and outcome.state == "failed" for v, outcome in judged)
     ended = Outcome("passed") if alone and failed else of_run(report)
     head, name = report.headline, f"gpumap {report.kind}"
     cells = {"status": head.level, "reason": head.text} if head else {}

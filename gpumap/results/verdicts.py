@@ -7,10 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from gpumap import units
 from gpumap.figures import estimate
-from gpumap.model.maps import UNITS
 from gpumap.report.table import Table
+from gpumap.results.outcomes import LIMIT, figure
 from gpumap.text import NAME, middle
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Acceptance, Report, Verdict
 
-_LIMIT = "limit"
 _CONTROL = "vs control"
 _NAMES = "names"  # the key of an id
 _WRITTEN = 3  # names of a row: of more their number
@@ -37,8 +35,8 @@ def judged(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     `verbose`: with the whole id of each row.
     """
     called: Mapping[str, str] = {} if verbose else _called(report.verdicts)
-    limits = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
-    others = [verdict for verdict in report.verdicts if verdict.rule != _LIMIT]
+    limits = [verdict for verdict in report.verdicts if verdict.rule == LIMIT]
+    others = [verdict for verdict in report.verdicts if verdict.rule != LIMIT]
     if limits:
         yield _limits(report, limits, called)
     if others:
@@ -88,9 +86,7 @@ def _row(verdict: Verdict, called: Mapping[str, str]) -> str:
 
 
 def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
-    rows = (
-        (v.text, _row(v, called), _figure(v, UNITS.get(v.metric, "1")), v.verdict) for v in verdicts
-    )
+    rows = ((v.text, _row(v, called), figure(v) or "-", v.verdict) for v in verdicts)
     return Table("limits", COLUMNS["limits"], tuple(rows), _remarks(report, verdicts))
 
 
@@ -98,7 +94,7 @@ def _changes(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, s
     from gpumap.judge.pairs import share
 
     rows = [
-        (_row(v, called), v.metric, _figure(v, "1"), estimate(v.relative), v.verdict)
+        (_row(v, called), v.metric, figure(v) or "-", estimate(v.relative), v.verdict)
         for v in verdicts
     ]
     limits = {v.threshold for v in verdicts if v.threshold is not None}
@@ -128,15 +124,6 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield from (f"{_counted(count, word)}: {why_}" for (word, why_), count in reasons.items())
     if any(v.relative for v in verdicts):
         yield f"{_CONTROL}: new/base of the row over that of the control product beside it"
-
-
-def _figure(verdict: Verdict, unit: str) -> str:
-    """Return a verdict's figure with its interval, if it has one; a dash where it has no figure."""
-    if verdict.value is None:
-        return "-"
-    ends = [end for end in (verdict.low, verdict.high) if end is not None]
-    value, *interval = units.same_prefix((verdict.value, *ends), unit)
-    return f"{value} [{', '.join(interval)}]" if interval else value
 
 
 def _remarks(report: Report, verdicts: Sequence[Verdict]) -> tuple[str, ...]:

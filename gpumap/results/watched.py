@@ -17,7 +17,7 @@ from gpumap.results.uses import of_use, used
 from gpumap.units import counted, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.judge.programs import ImplicitCopies, Summary
     from gpumap.model import Busy, Ran, Report, Trace, Watched
@@ -58,21 +58,23 @@ def traces(found: Sequence[Trace]) -> Iterator[Table]:
 
 
 def _context(trace: Trace, title: str) -> Iterator[Table]:
-    found = summary(trace)
-    rows, more = _capped(
-        [
-            (ran.name, _place(ran), "yes" if ran.implicit else _NONE, *_sums(ran))
-            for ran in found.ran
-        ]
-    )
-    yield Table(f"{title}: what ran where", COLUMNS["ran"], rows, (*more, *_about(trace)))
-    rows, more = _capped([_moved(ran) for ran in found.implicit])
-    remarks = (*more, _moved_in_all(found, trace))
-    yield Table(f"{title}: implicit transfers", COLUMNS["moved"], rows, remarks)
-    refs = {b.device.id: str(b.device.ref) for b in trace.bindings}
-    rows, more = _capped([_busy(busy, refs) for busy in found.busy])
-    remarks = (*more, *_times(found))
-    yield Table(f"{title}: how busy each device was", COLUMNS["busy"], rows, remarks)
+    found, refs = summary(trace), {b.device.id: str(b.device.ref) for b in trace.bindings}
+    ran = [
+        (ran.name, _place(ran), "yes" if ran.implicit else _NONE, *_sums(ran)) for ran in found.ran
+    ]
+    moved, busy = map(_moved, found.implicit), (_busy(busy, refs) for busy in found.busy)
+    yield _table(f"{title}: what ran where", "ran", ran, _about(trace))
+    yield _table(f"{title}: implicit transfers", "moved", moved, [_moved_in_all(found, trace)])
+    yield _table(f"{title}: how busy each device was", "busy", busy, _times(found))
+
+
+def _table(
+    title: str, kind: str, found: Iterable[tuple[str, ...]], remarks: Iterable[str]
+) -> Table:
+    """Return a table of no more than MOST rows, which says how many there are."""
+    rows = tuple(found)
+    more = [f"the first {MOST} of {len(rows)} rows; {_ALL}"] if len(rows) > MOST else []
+    return Table(title, COLUMNS[kind], rows[:MOST], (*more, *remarks))
 
 
 def _moved(ran: ImplicitCopies) -> tuple[str, ...]:
@@ -136,15 +138,6 @@ def _duration(seconds: float | None) -> str:
 
 def _share_of(share: float | None) -> str:
     return _UNKNOWN if share is None else f"{share:.0%}"
-
-
-def _capped(
-    rows: Sequence[tuple[str, ...]],
-) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    """Return the rows that are shown, and what is to be said of the others."""
-    if len(rows) <= MOST:
-        return tuple(rows), ()
-    return tuple(rows[:MOST]), (f"the first {MOST} of {len(rows)} rows; {_ALL}",)
 
 
 def records(report: Report, result: Watched) -> Iterator[Record]:  # noqa: ARG001 - of any result

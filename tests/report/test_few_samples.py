@@ -16,7 +16,7 @@ from gpumap.model.maps import Estimate
 from gpumap.report import FORMATS, Style
 from gpumap.results.charts import charts, curves
 from gpumap.results.rows import tables
-from gpumap.results.several import Saved, SideBySide
+from gpumap.results.several import Saved, table
 from gpumap.results.shown import render
 
 Figure = pytest.importorskip(
@@ -101,8 +101,8 @@ def test_a_point_of_copies_is_hollow():
 
 
 def test_beside_others_it_has_no_bracket(one):
-    view = SideBySide([Saved("a", "a.json", one), Saved("b", "b.json", one)])
-    cells = [cell for line in view.table().rows for cell in line]
+    found = table([Saved("a", "a.json", one), Saved("b", "b.json", one)])
+    cells = [cell for line in found.rows for cell in line]
     assert cells
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
 

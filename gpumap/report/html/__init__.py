@@ -40,7 +40,6 @@ _PLACES = {  # sections in their order on a page, and their headings
     "rows": "Every row",
     "method": "How it was measured",
 }
-_SIMULATED = "simulated"  # a note of every command
 _LONG = 48  # characters: longer texts may be broken into lines
 _TONES = {
     "good": "ok pass improvement used",
@@ -77,17 +76,10 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
         doubts=shown.doubts(),
         errors=[found for found in wrong if found.code not in shown.in_sections],
         notes=[*passed, *shown.notes],
-        simulated=_simulated(shown),
         found=found,
         places=_PLACES,
         machine=shown.machine(),
     )
-
-
-def _simulated(shown: Shown) -> str:
-    """Return by what a run was simulated, in the words of its note."""
-    found = (note.message for note in shown.notes if note.code == _SIMULATED)
-    return next(found, "no figure is of a device")
 
 
 def several(about: str, table: Table) -> str:
