@@ -32,8 +32,6 @@ def _columns(character: str) -> int:
 
 NAME = 16  # columns of names in a cell
 _LISTED = 3  # names in a cell: of more their number is given
-_NAMES = 24  # columns: gpu0+gpu1+gpu2+gpu3 has room
-_END = 9  # columns of the first and of the last name
 _TWO = 2  # names, which are both ends
 _MARKS = 3  # on one sign: more of them reach into other lines
 _LOOKED_AT = 8  # characters for each column: of a longer text no more is seen
@@ -110,19 +108,6 @@ def pieces(word: str, most: int) -> list[str]:
         found.append("".join(first))
         signs = signs[len(first) :]
     return found
-
-
-def briefly(case: Case) -> str:
-    """Return the names of a case if they have room; of more the first, the last and a count."""
-    names, sign = case.names, "->" if case.ordered else "+"
-    whole = label(sign.join(names), _NAMES + 1)
-    if width(whole) <= _NAMES:
-        return whole
-    if len(names) == 1:
-        return middle(names[0], _NAMES)
-    between = sign if len(names) == _TWO else f"{sign}…{sign}"
-    count = "" if len(names) == _TWO else f" ({len(names)})"
-    return f"{middle(names[0], _END)}{between}{middle(names[-1], _END)}{count}"
 
 
 def _signs(shown: str) -> list[str]:

@@ -112,10 +112,14 @@ def _lines(
     if text and diagnostic.span is not None:
         yield from place(text, diagnostic.span, columns or _WIDTH)
     if diagnostic.hint is not None:
-        label = "fix" if diagnostic.severity == "error" else "hint"
-        yield f"  {label}: {diagnostic.hint}"
+        yield f"  {remedy(diagnostic)}: {diagnostic.hint}"
     if others:
         yield f"  {more(others)}"
+
+
+def remedy(found: Diagnostic) -> str:
+    """Return what the hint of a diagnostic is called: of an error it is its fix."""
+    return "fix" if found.severity == "error" else "hint"
 
 
 def more(others: Sequence[Diagnostic]) -> str:

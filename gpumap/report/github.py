@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap.escape import printable
 from gpumap.report import plain
+from gpumap.report.diagnostics import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,8 +82,7 @@ def _messages(shown: Shown) -> Iterator[tuple[Level, str, Sequence[str]]]:
 def _message(found: Diagnostic) -> tuple[str, ...]:
     """Return a message with its fix on a line of its own."""
     entry = "" if found.entry is None else f"entry {found.entry}: "
-    label = "fix" if found.severity == "error" else "hint"
-    hint = () if found.hint is None else (f"{label}: {found.hint}",)
+    hint = () if found.hint is None else (f"{remedy(found)}: {found.hint}",)
     return f"{entry}{found.message}", *hint
 
 

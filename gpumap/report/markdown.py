@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report.diagnostics import SHOWN, folded, left_out, more
+from gpumap.report.diagnostics import SHOWN, folded, left_out, more, remedy
 from gpumap.report.table import RIGHT, Table
 
 if TYPE_CHECKING:
@@ -62,10 +62,8 @@ def _lines(shown: Shown, style: Style) -> Iterator[str]:
         yield ""
     yield f"gpumap {kind}: {status}, exit code {shown.exit_code}{simulated}"
     yield ""
-    passed = [problem.diagnostic for problem in shown.problems if problem.exit == 0]
-    wrong = [problem.diagnostic for problem in shown.problems if problem.exit != 0]
-    yield from _listed("Errors", [each for each in wrong if each.code not in shown.in_sections])
-    yield from _listed("Notes", [*passed, *shown.notes])
+    yield from _listed("Errors", shown.errors())
+    yield from _listed("Notes", shown.told())
     for section in shown.sections(style.verbose):
         if section.name == "rows":
             yield from _folded(section)
@@ -102,8 +100,7 @@ def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     every = list(folded(diagnostics))
     for found, others in every[:SHOWN]:
         entry = "" if found.entry is None else f" in entry {found.entry}"
-        label = "fix" if found.severity == "error" else "hint"
-        hint = "" if found.hint is None else f" ({label}: {code(found.hint)})"
+        hint = "" if found.hint is None else f" ({remedy(found)}: {code(found.hint)})"
         alike = f", {more(others)}" if others else ""
         yield f"- **{found.severity}**{entry}: {code(found.message)}{hint}{alike}"
     if left := left_out(every):

@@ -139,6 +139,16 @@ class Shown(NamedTuple):
     records: Callable[[], Iterator[Record]]
     machine: Callable[[], Iterator[tuple[str, str]]]
 
+    def errors(self) -> list[Diagnostic]:
+        """Return what is wrong, without what sections have."""
+        wrong = [problem.diagnostic for problem in self.problems if problem.exit != 0]
+        return [found for found in wrong if found.code not in self.in_sections]
+
+    def told(self) -> list[Diagnostic]:
+        """Return what was let pass, and the notes."""
+        passed = [problem.diagnostic for problem in self.problems if problem.exit == 0]
+        return [*passed, *self.notes]
+
 
 def unique(names: Iterable[str]) -> Iterator[str]:
     """Yield the names, a number after each that was there before: readers join runs by them."""
@@ -150,3 +160,17 @@ def unique(names: Iterable[str]) -> Iterator[str]:
             found = f"{name} ({times[name]})"
         times[found] = 1
         yield found
+
+
+_TONES = {
+    "good": ("ok", "pass", "improvement", "used"),
+    "unclear": ("inconclusive", "skipped", "partly", "noisy", "few", "unstable"),
+    "bad": ("failed", "fail", "regression", "missing", "new", "not used", "no", "absent",
+            "wrong-data", "timeout", "interrupted", "error", "internal"),
+}  # fmt: skip
+_TONE = {word: tone for tone, words in _TONES.items() for word in words}
+
+
+def tone(text: str) -> str:
+    """Return what a word that says how something ended is: good, unclear, bad, or none of these."""
+    return _TONE.get(text.lstrip("!~? "), "")

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gpumap.report import plain
+from gpumap.report.parts import tone
 from gpumap.text import width
 
 if TYPE_CHECKING:
@@ -27,11 +28,7 @@ _LOOKS = {  # of lines
     **dict.fromkeys(("footer", "note"), "dim"),
     "ok": "green",
 }
-_STYLES = {  # of cells
-    **dict.fromkeys(("failed", "! failed", "fail", "regression", "missing", "new"), "bold red"),
-    **dict.fromkeys(("ok", "pass", "improvement"), "green"),
-    **dict.fromkeys(("inconclusive", "skipped", "~ noisy", "? few"), "yellow"),
-}
+_TONES = {"good": "green", "unclear": "yellow", "bad": "bold red", "": ""}  # of cells
 
 
 def render(shown: Shown, style: Style) -> str:
@@ -55,7 +52,7 @@ def printed(lines: Iterable[Line], style: Style) -> str:
         emoji=False,
     )
     for line in lines:
-        parts = [(text, _STYLES.get(cell, "")) for text, cell in line.parts]
+        parts = [(text, _TONES[tone(cell)]) for text, cell in line.parts]
         text = Text.assemble(*parts, style=_LOOKS.get(line.look, ""))
         text.rstrip()
         console.print(text, soft_wrap=True)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         Problem,
         Reason,
         Report,
-        RoundTrip,
         Verdict,
     )
     from gpumap.report.parts import State
@@ -69,15 +68,10 @@ def of_break_even(found: BreakEven) -> Outcome:
     """Return how a decision ended; which answer it gave is neither good nor bad."""
     if found.reason is None and not found.decided:
         return Outcome("skipped", "undecided", f"no size was looked at: {found.why_stopped}")
-    return _by_reason(found.reason)
+    return by_reason(found.reason)
 
 
-def of_trip(trip: RoundTrip) -> Outcome:
-    """Return whether bytes came back from a device as they were sent."""
-    return _by_reason(trip.reason)
-
-
-def _by_reason(reason: Reason | None) -> Outcome:
+def by_reason(reason: Reason | None) -> Outcome:
     """Return how something ended that has passed without a reason why not."""
     if reason is None:
         return Outcome("passed", "ok")

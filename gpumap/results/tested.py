@@ -9,7 +9,7 @@ from gpumap.judge.headline import Question
 from gpumap.report.parts import Record, Section
 from gpumap.report.table import Table
 from gpumap.results import measured
-from gpumap.results.outcomes import of_trip
+from gpumap.results.outcomes import by_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _alarms(found: SelfTest) -> Table:
 def records(report: Report, result: Tested) -> Iterator[Record]:
     """Yield each round trip, and what was measured."""
     for trip in result.selftest.round_trips if result.selftest else ():
-        outcome = of_trip(trip)
+        outcome = by_reason(trip.reason)
         cells = {"names": trip.name, "devices": trip.device, "backend": trip.backend,
                  "status": outcome.word, "reason": outcome.text}  # fmt: skip
         name = f"{trip.backend} {trip.device}"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import SourceError
 from gpumap.escape import printable
 from gpumap.extras import pip
-from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place
+from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place, remedy
+from gpumap.report.parts import tone
 from gpumap.report.table import RIGHT, Table
 from gpumap.version import __version__
 
@@ -41,13 +42,6 @@ _PLACES = {  # sections in their order on a page, and their headings
     "method": "How it was measured",
 }
 _LONG = 48  # characters: longer texts may be broken into lines
-_TONES = {
-    "good": "ok pass improvement used",
-    "unclear": "unstable inconclusive skipped partly noisy few",
-    "bad": "failed fail regression missing new not no error absent wrong-data timeout interrupted "
-    "internal",
-}
-_TONE = {word: tone for tone, words in _TONES.items() for word in words.split()}
 
 
 def color(shown: Shown) -> str:
@@ -60,8 +54,6 @@ def color(shown: Shown) -> str:
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as a page."""
-    wrong = [p.diagnostic for p in shown.problems if p.exit != 0]
-    passed = [p.diagnostic for p in shown.problems if p.exit == 0]
     found: dict[str, list[Text | Table]] = {name: [] for name in (*_PLACES, *_ELSEWHERE)}
     for section in shown.sections(False):  # noqa: FBT003 - not all of it
         found[section.name] += section.parts
@@ -74,8 +66,6 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
         headline=text,
         color=color(shown),
         doubts=shown.doubts(),
-        errors=[found for found in wrong if found.code not in shown.in_sections],
-        notes=[*passed, *shown.notes],
         found=found,
         places=_PLACES,
         machine=shown.machine(),
@@ -130,9 +120,10 @@ def _environment() -> Environment:
         "folded": folded,
         "left_out": left_out,
         "more": more,
+        "remedy": remedy,
         "version": __version__,
     }
-    found.filters |= {"classes": _classes, "picture": _picture, "tone": _tone}
+    found.filters |= {"classes": _classes, "picture": _picture, "tone": tone}
     return found
 
 
@@ -147,11 +138,6 @@ def _classes(table: Table) -> list[str]:
         "n" if name in _RIGHT else "long" if any(len(row[n]) > _LONG for row in table.rows) else ""
         for n, name in enumerate(table.columns)
     ]
-
-
-def _tone(word: str) -> str:
-    """Return the class that colours a word which says how something ended; nothing for others."""
-    return _TONE.get(word.partition(" ")[0], "")
 
 
 def _picture(chart: Chart, number: int) -> Markup:

@@ -11,7 +11,7 @@ from gpumap.bench.registry import how, sizes
 from gpumap.figures import estimate
 from gpumap.report.charts import COLORS, LINE, Chart, drawable, ends, legend
 from gpumap.results.cells import named, ratio
-from gpumap.text import briefly
+from gpumap.text import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +50,7 @@ def _chart(title: str, group: Sequence[Measurement]) -> Chart:
     lines = list(map(_text, rows, _names(cases, named)))
     if len(group) > _MOST:
         lines.append(f"the first {_MOST} of {len(group)} rows are drawn; the tables have all")
-    draw = partial(_draw, rows, _names(cases, briefly))
+    draw = partial(_draw, rows, _names(cases, short))
     return Chart(title, tuple(lines), _HIGH * len(rows) + 4 * LINE, draw)
 
 
