@@ -12,7 +12,7 @@ from gpumap.app.given_map import read_map
 from gpumap.app.opening import opened, unopened
 from gpumap.app.output import Progress
 from gpumap.app.recording import Measuring, Recording
-from gpumap.engine.needs import check_memory
+from gpumap.engine.needs import check_any, check_memory
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import by_headline, decided, gated, judged
@@ -116,6 +116,7 @@ class BenchmarkRun:
     def run(self, turn: Turn, recipe: Recipe) -> None:
         """Measure a benchmark on a turn's devices; a dry run plans it."""
         known = recipe.plan(turn.resolution.bindings)
+        check_any(known, recipe.instead)
         if self._settings.dry_run:
             self.plan(turn, recipe)
             return
@@ -214,6 +215,8 @@ class BenchmarkRun:
         from gpumap.engine.control import Controlled
 
         benchmark = recipe.benchmark(devices)
+        if not self._request.every:  # another backend may have what this one lacks
+            check_any(benchmark.plan, recipe.instead)
         benchmark.plan = self._measured(benchmark.plan, turn, recipe)
         _check_plan(benchmark.plan, turn)
         has_controls = any(case.is_control for case in benchmark.plan.cases)

@@ -82,25 +82,21 @@ class WorkersRecipe(Recipe):
     """Recipe of a benchmark between workers; `workers` are made of open devices, or for a plan."""
 
     control = False
+    instead = "name another --backend, --algorithm or --comm, or map other devices"
 
     def __init__(self, request: Request, shared: WorkersBenchmark, workers: WorkersFactory) -> None:
         super().__init__(request.settings)
-        self._every, self._shared, self._workers = request.every, shared, workers
+        self._shared, self._workers = shared, workers
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return what is measured between workers, as far as they are known."""
         planned = self._workers(None)
         self._shared.check(bindings)
-        found = self._shared.plan(bindings, planned)
-        check_any(found)
-        return found
+        return self._shared.plan(bindings, planned)
 
     def benchmark(self, devices: OpenDevices) -> Benchmark:
         """Return what measures it: what workers can do is known when they are open."""
-        made = self._shared.benchmark(devices.bindings, self._workers(devices))
-        if not self._every:  # another backend may have what this one lacks
-            check_any(made.plan)
-        return made
+        return self._shared.benchmark(devices.bindings, self._workers(devices))
 
 
 class WorkersRun:
@@ -192,18 +188,6 @@ class WorkersRun:
         with recorded("bench", self._request) as record:
             self._benchmark.prepare(record.draft, self._request.settings)
             yield record
-
-
-def check_any(plan: Plan) -> None:
-    """Refuse a plan of which nothing can be measured: rows that are all skipped are no pass.
-
-    Raises:
-        QuestionError: each of its cases is skipped.
-    """
-    reasons = dict.fromkeys(case.skip.text if case.skip else "" for case in plan.cases)
-    if "" not in reasons:
-        fix = "name another --backend, --algorithm or --comm, or map other devices"
-        raise QuestionError(f"nothing can be measured: {'; '.join(reasons)}", fix)
 
 
 # --- the exchange between workers

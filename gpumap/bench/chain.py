@@ -266,6 +266,7 @@ class ChainRecipe(ReferenceRecipe):
     """Recipe of `bench chain`."""
 
     key, dtypes, every, pilot = KEY, DTYPES, CASES, staticmethod(pilot)
+    instead = "use --backend numpy, pyopencl or cupy: they run its kernels"
 
     def __init__(self, settings: Settings, *, rows: str, **others: Any) -> None:
         super().__init__(settings, **others)

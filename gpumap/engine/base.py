@@ -205,6 +205,7 @@ class Recipe:
     control = True  # the control product is measured in every block
     decides = False  # something is computed from the rows that needs the devices too
     base: model.Report | None = None  # the baseline that the run is compared with
+    instead = "name another --backend, or map other devices"  # where nothing can be measured
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""What a run needs of devices and the host: a type of elements, and memory."""
+"""What a run needs: a case that can be measured, a type of elements, and memory."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ def check_features(
                 f"{device.ref} ({device.backend}) has no {dtype} products",
                 f"use --dtype float32, or map {binding.name} to a device that has them",
             )
+
+
+def check_any(plan: Plan, fix: str) -> None:
+    """Refuse a plan of which nothing can be measured: rows that are all skipped are no pass.
+
+    Raises:
+        QuestionError: each of its cases is skipped; `fix` has what can be done.
+    """
+    reasons = dict.fromkeys(case.skip.text if case.skip else "" for case in plan.cases)
+    if plan.cases and "" not in reasons:
+        raise QuestionError(f"nothing can be measured: {'; '.join(reasons)}", fix)
 
 
 def check_memory(plan: Plan, bindings: Sequence[Binding], topology: Topology) -> None:

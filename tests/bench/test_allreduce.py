@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from refusals import refusal
 from worlds import SETTINGS, gpu, rows_on, world
 
-from gpumap.app.worker_runs import check_any
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.allreduce import AllReduce, Params, check_request, plan
 from gpumap.bench.exchanges import (
@@ -19,6 +18,7 @@ from gpumap.bench.exchanges import (
     exact,
     exact_sum,
 )
+from gpumap.engine.needs import check_any
 from gpumap.engine.sizes import Size
 from gpumap.errors import QuestionError
 from gpumap.model import replace
@@ -114,8 +114,8 @@ def test_a_plan_of_skipped_rows_is_refused():
     here = LocalRanks(())
     alone = plan(bindings, here, Params(sizes, ("native",), sweep=()))
     said = "native is there with --comm mpi, torch or nccl only"
-    found = refusal(QuestionError, check_any, alone)
-    assert found.message == f"nothing can be measured: {said}"
+    found = refusal(QuestionError, check_any, alone, "map more")
+    assert (found.message, found.hint) == (f"nothing can be measured: {said}", "map more")
     beside = plan(bindings, here, Params(sizes, ("native", "ring"), sweep=()))
-    check_any(beside)
+    check_any(beside, "map more")
     assert [bool(case.skip) for case in beside.cases] == [True, False] * 2
