@@ -3,10 +3,7 @@
 import json
 
 NONE = dict.fromkeys(("utilisation", "scaling", "prediction", "published", "selftest"))
-NONE |= {
-    name: []
-    for name in ("measurements", "plans", "fits", "break_evens", "traces", "diagnoses", "accepted")
-}
+NONE |= {name: [] for name in ("measurements", "plans", "fits", "traces", "diagnoses", "accepted")}
 
 
 def loads(text):
@@ -28,7 +25,6 @@ def flat(tree):
         "errors": [each["diagnostic"] | {"exit": each["exit"]} for each in tree["errors"]],
         "measurements": list(map(_row, tree["measurements"])),
         "plans": [plan | _planned(plan["groups"]) for plan in tree["plans"]],
-        "break_evens": [each | {"id": each["case"]["id"]} for each in tree["break_evens"]],
         "traces": [each | {"entries": each["bindings"]} for each in tree["traces"]],
         "ranks": [
             rank | (rank["binding"] or {"name": None, "device": None}) for rank in tree["ranks"]

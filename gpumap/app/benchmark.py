@@ -43,7 +43,6 @@ _ASSUMED = Diagnostic(
     "no device was opened: they are planned as their drivers list them",
     severity="note",
 )
-_DECIDING = 0.4  # of the time for measuring, where there is something to decide
 _FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took,
 _LATE = 0.7  # seconds at most by which that may exceed the budget
 _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
@@ -124,7 +123,7 @@ class BenchmarkRun:
         with ExitStack() as stack:
             found = self.open(turn, recipe, look, stack)
             try:
-                self.measure(turn, recipe, found, stack)
+                self.measure(turn, found, stack)
             finally:
                 self.finish(found)
 
@@ -168,8 +167,8 @@ class BenchmarkRun:
         self._warn(turn)
         return _Open(devices, benchmark, gpus, watch)
 
-    def measure(self, turn: Turn, recipe: Recipe, found: _Open, stack: ExitStack) -> None:
-        """Measure the rows within what is left of the budget, then decide what depends on them."""
+    def measure(self, turn: Turn, found: _Open, stack: ExitStack) -> None:
+        """Measure the rows within what is left of the budget."""
         from gpumap.bench.causes import explaining
         from gpumap.engine.runner import Runner
         from gpumap.machine.state import Neighbours, Throttle
@@ -178,12 +177,11 @@ class BenchmarkRun:
         clock, progress = devices.clock, self._record.progress
         stack.enter_context(progress.bar())
         budget = self._budget(turn, clock)
-        end = clock.now() + budget
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
         around = Around if clock.scripted else neighbours.read
         throttled = Throttle(turn.hardware, found.gpus).read
-        settings = self._settings_of(budget, clock, decide=recipe.decides)
+        settings = self._settings_of(budget, clock)
         explain = explaining(found.benchmark.key)
         runner = Runner(found.benchmark, clock, settings, progress, around, throttled, explain)
         here = turn.opening is opened or len(turn.ours) + 1 == len(bindings)
@@ -192,8 +190,6 @@ class BenchmarkRun:
             progress.watch(bindings, turn.ours)  # all who use the devices
         measured = self._draft.measured[-1] = Measuring(runner, found.benchmark.plan)
         measured.take()
-        for each in recipe.decide(devices, measured.rows, end):
-            measured.decided.append(each)
 
     def _measured(self, plan: Plan, turn: Turn, recipe: Recipe) -> Plan:
         """Return what is measured of a plan: what the gate judges, with the controls beside it.
@@ -234,7 +230,7 @@ class BenchmarkRun:
         left = whole if clock.scripted else whole - self._draft.elapsed
         return max(left, min(whole * _FAIR_SHARE, left + _LATE), 0.0) / turn.left
 
-    def _settings_of(self, budget: float, clock: Clock, *, decide: bool) -> Settings:
+    def _settings_of(self, budget: float, clock: Clock) -> Settings:
         """Return a turn's settings: its budget, and blocks as its end by a scripted clock."""
         endless = clock.scripted and not self._settings.whole
         env, gate = self._request.program.env, self._request.gate
@@ -242,7 +238,7 @@ class BenchmarkRun:
         turns = Turns(env[TURNS]) if TURNS in env else None  # then neither side ends early
         return replace(
             self._settings,
-            budget=budget * (1.0 - _DECIDING if decide else 1.0),
+            budget=budget,
             blocks=_SCRIPTED if endless else self._settings.blocks,
             decided=(lambda _: False) if turns else partial(decided, gate, cases),
             staged=turns is None and not clock.scripted and not cases and by_headline(gate),
@@ -354,10 +350,8 @@ def measure(key: str, request: Request, options: Mapping[str, Any]) -> None:
     recipe = spec.recipe(request.settings, **options)
     recipe.base = against.base if against else None
     with recorded_single_process(spec.command[0], request, recipe.cases) as record:
-        record.draft.fit = recipe.fits
+        record.draft.complete, record.draft.fit = recipe.complete, recipe.fits
         run_single_process(record, request, recipe)
-        if request.settings.dry_run:
-            record.draft.remarks += recipe.unplanned()
 
 
 def _judged(report: Report, request: Request) -> Report:

@@ -178,7 +178,6 @@ class Measuring:
 
     def __init__(self, runner: Runner | None, plan: model.Plan) -> None:
         self.rows: list[model.Measurement] = []
-        self.decided: list[model.BreakEven] = []
         self._runner = runner
         self._plan = plan
 
@@ -205,7 +204,7 @@ class Measuring:
     def failures(self) -> Iterator[Problem]:
         """Yield what each failure means for the exit code."""
         failed = [(row.case.id, row.reason) for row in self.rows if row.status == "failed"]
-        for id_, reason in (*failed, *((found.id, found.reason) for found in self.decided)):
+        for id_, reason in failed:
             if reason is not None:
                 message, hint = f"{id_}: {reason.text}", _FIXES.get(reason.code)
                 diagnostic = Diagnostic(reason.code, message, hint=hint)
@@ -238,6 +237,7 @@ class Draft:
         self.after: model.State | None = None
         self.measured: list[Measuring] = []
         self.plans: list[model.Plan] = []
+        self.complete: Callable[[Sequence[model.Measurement]], Sequence[model.Measurement]] = tuple
         self.fit: Callable[[Iterable[model.Measurement]], tuple[model.Fit, ...]] | None = None
         self.ranks: tuple[model.Rank, ...] = ()
         self.warned: list[Diagnostic] = []  # said before there was a result
@@ -303,15 +303,14 @@ class Draft:
         from gpumap.machine.fingerprint import environment
 
         code = exit_code(problem.exit for problem in self.problems)
-        rows = [row for measured in self.measured for row in measured.rows]
-        decided = [found for measured in self.measured for found in measured.decided]
+        rows = self.complete([row for measured in self.measured for row in measured.rows])
         return Report(
             kind=self.kind,  # type: ignore[arg-type]
             argv=self.program.argv,
             started=stamp(self.started),
             ended=stamp(datetime.now(UTC)),
             elapsed=round(self.elapsed, 6),
-            status=status(code, rows, decided),  # type: ignore[arg-type]
+            status=status(code, rows),  # type: ignore[arg-type]
             exit_code=code,  # type: ignore[arg-type]
             simulated=self.simulated,
             settings=dict(self.settings),
@@ -325,14 +324,12 @@ class Draft:
             environment=environment(self.program.env),
             before=self.before,
             after=self.after,
-            result=self._result(rows, decided) if self.measured else self.result,
+            result=self._result(rows) if self.measured else self.result,
             ranks=self.ranks,
             errors=tuple(self.problems),
         )
 
-    def _result(
-        self, rows: Sequence[model.Measurement], decided: Sequence[model.BreakEven]
-    ) -> model.Result:
+    def _result(self, rows: Sequence[model.Measurement]) -> model.Result:
         """Return the result with all that was measured."""
         from gpumap.bench.answers import with_claims
 
@@ -341,7 +338,6 @@ class Draft:
             measurements=with_claims(rows),
             plans=tuple(self.plans),
             fits=self.fit(rows) if self.fit else (),
-            break_evens=tuple(decided),
         )
 
     @property

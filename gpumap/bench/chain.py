@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.breakeven import World
+    from gpumap.machine.blas import Cores
     from gpumap.model import Estimate, Headline, Measurement, Param, Report, Role, Samples
 
 KEY = "chain"
@@ -137,9 +137,12 @@ class Chain(Benchmark):
     key = KEY
     work = "split"
 
-    def __init__(self, setting: Setting, world: World, params: Params) -> None:
+    def __init__(
+        self, setting: Setting, devices: OpenDevices, cores: Cores, params: Params
+    ) -> None:
         self.plan = plan(setting, params)
-        self._setting, self._world, self._params = setting, world, params
+        self._setting, self._params = setting, params
+        self._devices, self._cores = devices, cores
         self._data: Data | None = None
         self._placed: dict[tuple[str, int, int], Placed] = {}
 
@@ -156,7 +159,7 @@ class Chain(Benchmark):
 
     def _iteration(self, case: Case, data: Data) -> Iteration:
         if case.name == HOST:
-            return HostIteration(data, self._world.clock, self._world.cores)
+            return HostIteration(data, self._devices.clock, self._cores)
         split, fused = case.name in ("solo", "many"), case.name != "separate"
         placed = [self._place(binding, data, split=split) for binding in case.bindings]
         return DeviceIteration([Job.of(each, fused=fused) for each in placed])
@@ -170,13 +173,13 @@ class Chain(Benchmark):
 
     @property
     def _session(self) -> Session:
-        return self._world.sessions[self._setting.fastest.name]
+        return self._devices.sessions[self._setting.fastest.name]
 
     def _place(self, binding: Binding, data: Data, *, split: bool) -> Placed:
         rows = self._setting.share(binding, data.rows) if split else slice(0, data.rows)
         key = (binding.name, rows.start, rows.stop)
         if key not in self._placed:
-            session = self._world.sessions[binding.name]
+            session = self._devices.sessions[binding.name]
             self._placed[key] = Placed(binding.name, session, data, rows)
         return self._placed[key]
 
@@ -285,7 +288,7 @@ class ChainRecipe(ReferenceRecipe):
 
     def benchmark(self, devices: OpenDevices) -> Chain:
         """Return the chains on open devices; the reference is one that runs kernels."""
-        from gpumap.bench.breakeven import World  # no table needs it
+        from gpumap.machine.blas import Cores  # no table needs it
 
         bindings = devices.bindings
         check_features(bindings, devices.sessions, self.dtype)
@@ -295,7 +298,7 @@ class ChainRecipe(ReferenceRecipe):
         if able and first.name in without:
             raise Unsupported(without[first.name].text, "name another device by --reference")
         setting = Setting(bindings, first, without)
-        return Chain(setting, World.of(devices, self.settings), self.params)
+        return Chain(setting, devices, Cores(devices.cpus), self.params)
 
 
 def _title(case: Case) -> str:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
+from gpumap.bench.keys import is_call
 from gpumap.dtypes import np
 from gpumap.model import Case, Fit, HeldBack
 
@@ -26,7 +27,7 @@ def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit
     """Return a model for whatever has a size sweep: rows that differ in their bytes alone."""
     sweeps: defaultdict[str, list[Measurement]] = defaultdict(list)
     for row in rows:
-        if row.case.swept and row.samples:
+        if row.case.swept and row.samples and not is_call(row.case):
             sweeps[fit_id(row.case)].append(row)
     found = (_fit(id_, sweep, confidence, seed) for id_, sweep in sweeps.items())
     return tuple(fit for fit in found if fit is not None)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case
 
+CALLS = ("affine", "product", "host", "compute", "parts", "setup")  # cases of a break-even
+PARTS = ("upload", "compute", "download")  # phases of a call
+REPEATS = 100  # calls of a sample at most, and of a table: as Theano's users did
 LADDER = "ladder"  # the pattern of what a model is fitted to
 _TYPES = {int: "it is a whole number", str: "it is text"}
 
@@ -41,6 +44,11 @@ class Key(Struct, frozen=True, kw_only=True):
     def words(self) -> tuple[str, ...]:
         """Return how a row's work is done, in the words of the reasons for which it was not."""
         return ()
+
+
+def is_call(case: Case) -> bool:
+    """Return whether a case is of the calls of a break-even, and no copy."""
+    return case.bench == "transfer" and case.name in CALLS
 
 
 class ProductKey(Key, frozen=True):
@@ -115,9 +123,3 @@ class StepKey(Key, frozen=True):
     rule: str = "-"
     algorithm: str = ""
     average: str = ""
-
-
-class BreakEvenKey(Key, frozen=True):
-    """Of a break-even: whether the data of a call are on the device already."""
-
-    resident: bool

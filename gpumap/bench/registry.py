@@ -84,6 +84,7 @@ class BenchmarkSpec(NamedTuple):
     title: Title | None = None  # of the table that has a row
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
+    aside: tuple[str, ...] = ()  # cases whose rows are in none of its tables of rows
     side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
     speedups: bool = False  # a chart shows them
     row_key: type[Key] | None = None  # the parameters of its rows, typed

@@ -5,7 +5,7 @@ Cases, each at every size:
     h2d, d2h   host to device and back; alone, and all names together against the first one alone
     bidir      both at once, on two queues of one device: 2 is twice what one way moves
     d2d        from one device to another, for each ordered pair, by the route that is really taken
-    affine, product    what copies cost a program: see `gpumap.bench.breakeven`
+    affine, product    what copies cost a program: `gpumap.bench.breakeven`
 
 Each as one synchronous call (`sync`: queued and waited for) and as one of many in a queue
 (`queued`: the spacing of copies behind each other). These are two different costs. Besides the
@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.breakeven import Calls
 from gpumap.bench.cost_models import HELD_BACK
-from gpumap.bench.keys import LADDER
+from gpumap.bench.keys import LADDER, is_call
 from gpumap.bench.link_limit import limit as link_limit
 from gpumap.bench.transfer_headline import is_plain
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
@@ -29,13 +30,14 @@ from gpumap.engine.base import Benchmark, Iteration, OpenDevices
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.engine.sizes import Size
 from gpumap.engine.verify import one_of_each, played
+from gpumap.machine.blas import Cores
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.model import Estimate, Limit, Param, Samples
+    from gpumap.model import Estimate, Limit, Measurement, Param, Samples
 
 KEY = "transfer"
 CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
@@ -102,7 +104,7 @@ def needs(
         taken *= 2 if "bidir" in params.cases and binding in first else 1  # and the way back
         memory[binding.device.id] += taken
         host += taken
-    if params.workloads:  # afterwards, on one device at a time; x, w, y and what proves them
+    if params.workloads:  # x, w, y and what proves them
         memory = {id_: taken + _MATRICES * LARGEST for id_, taken in memory.items()}
         host, largest = host + _PROOFS * LARGEST, max(largest, LARGEST)
     return Plan((), {**memory, "host": host}, largest)
@@ -128,14 +130,21 @@ class Transfer(Benchmark):
         self._names = [binding.name for binding in devices.bindings]
         self._largest = 0
         self._buffers: dict[tuple[str, str, int], Buffers] = {}
+        sizes = [size.nbytes for size in params.sizes]
+        workloads = [WORKLOADS[key] for key in params.workloads]
+        self._calls = Calls(devices, Cores(devices.cpus), workloads, sizes, params.seed)
+        self.plan = replace(self.plan, groups=(*self.plan.groups, *self._calls.plan.groups))
 
     def begin(self, group: Group) -> None:
         """Let go of the buffers of the group before."""
+        self._calls.begin(group)
         self._largest = max(int(case.params["bytes"]) for case in group.cases)
         self._buffers = {}
 
     def iteration(self, case: Case) -> Iteration:
         """Return a case's copies; the group's buffers are allocated when first needed."""
+        if is_call(case):
+            return self._calls.iteration(case)
         session, nbytes = self._sessions[case.names[0]], int(case.params["bytes"])
         whole = self._whole(str(case.params["memory"]), nbytes)
         return played(self._copies(case), session, whole, nbytes)
@@ -155,6 +164,8 @@ class Transfer(Benchmark):
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
         """Return time or spacing, bandwidth, and what copies at once gain over one alone."""
+        if any(map(is_call, group.cases)):
+            return self._calls.metrics(group, samples, confidence)
         blocks = {id_: by_block(found) for id_, found in samples.items()}
         return {
             case.id: _figures(case, samples[case.id], blocks, confidence)
@@ -162,9 +173,13 @@ class Transfer(Benchmark):
             if case.id in samples
         }
 
+    def following(self, group: Group, rows: Sequence[Measurement]) -> Group | None:
+        """Return the next size of calls."""
+        return self._calls.following(group, rows) if any(map(is_call, group.cases)) else None
+
     def limit(self, case: Case) -> Limit | None:
         """Return what the links to the devices carry; nothing is known of other routes."""
-        if case.name == "d2d":
+        if case.name == "d2d" or is_call(case):
             return None
         return link_limit((b.device for b in case.bindings), 2 if case.name == "bidir" else 1)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.cost_models import fits
-from gpumap.bench.keys import CopyKey
+from gpumap.bench.keys import CALLS, CopyKey, is_call
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.transfer import CASES, KEY, Params, Transfer, needs
 from gpumap.bench.transfer_headline import headline, judged
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.engine.base import OpenDevices, Recipe, Settings
 from gpumap.engine.sizes import KEYS, size_text, transfers
-from gpumap.errors import Diagnostic, QuestionError
+from gpumap.errors import QuestionError
 from gpumap.model import replace
 from gpumap.text import chosen
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.bench.registry import Look
-    from gpumap.model import Binding, BreakEven, Fit, Measurement, Plan
+    from gpumap.model import Binding, Fit, Measurement, Plan
 
 
 class CopyRecipe(Recipe):
@@ -38,7 +38,6 @@ class CopyRecipe(Recipe):
             raise QuestionError("break-evens need the model's size sweep", fix)
         params = Params(() if sweep else transfers(sizes), wanted, settings.seed)
         self._params = params if model else replace(params, sweep=())
-        self.decides = bool(self._params.workloads)
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return the memory alone: which copies there are is known of open devices."""
@@ -48,24 +47,15 @@ class CopyRecipe(Recipe):
         """Return the copies on open devices."""
         return Transfer(devices, self._params)
 
-    def decide(
-        self, devices: OpenDevices, rows: Sequence[Measurement], end: float
-    ) -> Iterator[BreakEven]:
-        """Yield from which size each device breaks even, for each requested workload."""
-        from gpumap.bench.breakeven import World, break_evens  # no table needs it
+    def complete(self, rows: Sequence[Measurement]) -> Sequence[Measurement]:
+        """Return rows with the size from which on each device breaks even."""
+        from gpumap.bench.breakeven import with_break_evens
 
-        world = World.of(devices, self.settings)
-        return break_evens(world, devices.bindings, self._params, rows, end)
+        return with_break_evens(rows, self.settings.confidence)
 
     def fits(self, rows: Iterable[Measurement]) -> tuple[Fit, ...]:
         """Return latency and bandwidth of each kind of copy."""
         return fits(rows, confidence=self.settings.confidence, seed=self.settings.seed)
-
-    def unplanned(self) -> tuple[Diagnostic, ...]:
-        """Return that break-evens are in no plan: which sizes are measured depends on the rows."""
-        names = " and ".join(self._params.workloads)
-        message = f"{names} are no rows: break-evens are looked for afterwards"
-        return (Diagnostic("break-even", message, severity="note"),) if names else ()
 
 
 def _remarks(rows: Sequence[Measurement]) -> Iterator[str]:
@@ -76,7 +66,8 @@ def _remarks(rows: Sequence[Measurement]) -> Iterator[str]:
 def _explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
     from gpumap.bench.transfer_causes import copies_explained  # a shell's TAB loads this module
 
-    return copies_explained(rows, look)
+    calls = any(is_call(row.case) for row in rows)
+    return list(rows) if calls else copies_explained(rows, look)
 
 
 SPEC = BenchmarkSpec(
@@ -86,8 +77,10 @@ SPEC = BenchmarkSpec(
         Family(("h2d", "d2h", "bidir", "d2d"), (*KEYS, "memory", "mode", "pattern"),
                ("time", "issue_interval", "bandwidth", "speedup")),
         Family(("h2d", "d2h", "d2d"), ("memory", "mode", "pattern"), MODEL, ".fit"),
-        Family(tuple(WORKLOADS), ("resident",),
-               ("break_even", "predicted_break_even", "calls_to_amortise_setup")),
+        Family(tuple(WORKLOADS), ("resident", "bytes", "memory", "mode", "pattern"),
+               ("time", "break_even", "predicted_break_even", "calls_to_amortise_setup")),
+        Family(("host", "compute", "parts", "setup"),
+               ("workload", "resident", "bytes", "memory", "mode", "pattern"), ("time",)),
     ),
     command=("transfer-cost",),
     recipe=CopyRecipe,
@@ -97,6 +90,7 @@ SPEC = BenchmarkSpec(
              "status"),
     title=lambda case: f"transfer {size_text(case.params)}",
     remarks=_remarks,
+    aside=CALLS,
     side_by_side=True,
     speedups=True,
     row_key=CopyKey,

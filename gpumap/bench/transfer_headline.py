@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.keys import LADDER
 from gpumap.bench.registry import size_of
+from gpumap.bench.sweeps import sweeps
 from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
 from gpumap.judge.phrases import (
     amount,
@@ -25,17 +26,21 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.model import BreakEven, Case, Fit, Headline, Measurement, Report
+    from gpumap.bench.sweeps import Sweep
+    from gpumap.model import Case, Fit, Headline, Measurement, Report
 
 _PLAIN = {"memory": ("pageable", "device"), "mode": ("sync",), "pattern": ("alone", LADDER)}
 _MILLISECOND = 1e-3
 _WAYS = ("h2d", "d2h", "d2d")
+_COPIES = (*_WAYS, "bidir")
 _TOGETHER = "together"
 _SLOW = ("odd-pair", "slow-link")
 
 
 def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what a copy to the first device costs, and whether its link is shared or slow."""
+    copies = [row for row in report.measurements if row.case.name in _COPIES]
+    rows = [row for row in copies if row.case.requested] or copies
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
     plain = [fit for fit in report.fits if _plain(fit.case)]
@@ -53,7 +58,7 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     cost, model = _cost(copy, metric), _model(fit)
     found = _shared(report, rows, (cost, *model), end) or _slow(report, rows, cost, end)
     return found or answer(
-        report, "good", (cost, *model, *_evens(report)), about(copy, metric), end
+        report, "good", (cost, *model, *_evens(report.measurements)), about(copy, metric), end
     )
 
 
@@ -102,7 +107,7 @@ def _shared(
     if row.case.name == "bidir":
         count, who = 2, "Both ways at once"
     text = f"{who} move {value(gain)} times as much ({interval(gain)}; {count} is ideal)"
-    sentences = (alone[0], f"{text}: {because(row)}.", *_evens(report)[:1], *alone[1:])
+    sentences = (alone[0], f"{text}: {because(row)}.", *_evens(report.measurements)[:1], *alone[1:])
     return answer(report, "below", sentences, about(row, "speedup"), end)
 
 
@@ -190,18 +195,17 @@ def _where(found: Measurement | Fit) -> str:
     return f"{'from' if case.name == 'd2h' else 'to'} {names(case.bindings)}"
 
 
-def _evens(report: Report) -> tuple[str, ...]:
+def _evens(rows: Sequence[Measurement]) -> tuple[str, ...]:
     """Return the break-even size of each workload, x moved for each call."""
-    found = [b for b in report.break_evens if b.case.params.get("resident") == "false"]
-    return tuple(text for text in map(_even, found) if text)
+    return tuple(text for sweep in sweeps(rows) if not sweep.resident and (text := _even(sweep)))
 
 
-def _even(found: BreakEven) -> str:
-    size = found.metrics.get("break_even")
+def _even(found: Sweep) -> str:
+    size = found.head.metrics.get("break_even")
     if size is None or (not size.has_interval and math.isfinite(size.value)):
         return ""
     if math.isinf(size.value):
-        return f"{found.workload} does not break even up to {amount(found.measured_to)}."
+        return f"{found.text} does not break even up to {amount(found.measured_to)}."
     if math.isinf(size.high):
-        return f"{found.workload} breaks even at {amount(int(size.low))} or more, or never."
-    return f"{found.workload} breaks even at {value(size)} ({interval(size)})."
+        return f"{found.text} breaks even at {amount(int(size.low))} or more, or never."
+    return f"{found.text} breaks even at {value(size)} ({interval(size)})."

@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpumap.backends.base import Clock, Session, require
-from gpumap.bench.breakeven import CALLS, Search, World
+from gpumap.bench.breakeven import Calls
 from gpumap.bench.calls import DeviceCall, HostCall, Placed
 from gpumap.bench.causes import explaining
 from gpumap.bench.chain_work import Data, HostIteration, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.dot import Dot, Params, pilot
+from gpumap.bench.keys import PARTS, REPEATS
+from gpumap.bench.sweeps import Sweep, sweeps
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.doctor.evidence import Gain, Measured
-from gpumap.engine.base import Iteration, Settings
+from gpumap.engine.base import Iteration, OpenDevices, Settings
 from gpumap.engine.fit import break_even
 from gpumap.engine.runner import Runner
 from gpumap.engine.sampling import Series, calibrate, fastest, in_turns
@@ -37,11 +39,12 @@ from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.judge.inconclusive import refused
 from gpumap.machine.blas import Cores
 from gpumap.machine.state import Neighbours
-from gpumap.model import Around, Binding, Estimate, Example, Reason, replace
+from gpumap.model import Around, Binding, Estimate, Example, Reason, Shares, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumap.bench.workloads import Workload
     from gpumap.engine.base import Events, Snapshot
     from gpumap.model import Check, Measurement, Plan
 
@@ -139,26 +142,29 @@ class Probes:
         # a scripted clock costs time that it does not show
         scripted = self.binding.device.backend == "fake"
         workload = replace(WORKLOADS["affine"], sweep=_SWEEP[:-1] if scripted else _SWEEP)
-        sessions = {self.binding.name: self.session}
-        settings = Settings(self.seconds, self.seconds)
-        world = World(sessions, self.clock, lambda _: self.open(), self.cores, settings)
-        search = Search(world, self.binding, workload, end)
-        search.run([rows * _BYTES for rows in ROWS.values()])
-        if search.reason is not None:
-            raise (
-                _Wrong(search.reason.text)
-                if search.reason.code == "wrong-data"
-                else _Failed(search.reason)
-            )
-        if points := search.points("moved"):
+        sweep = self._measured(workload, max(end - self.clock.now(), 0.0))
+        if points := sweep.points():
             self.figures["break_even"] = break_even(points)
         for key, rows in ROWS.items():
-            if rows in search.timings:
-                times = search.timings[rows].times
+            call, host = (found.get(rows * _BYTES) for found in (sweep.calls, sweep.hosts))
+            if call is not None and host is not None:
                 text = f"x.w + b, {rows} x 10 by 10 x 5"
-                device, host = (_interval(times[side]) for side in ("moved", "host"))
-                parts = search.shares.get(rows * _BYTES)
-                self.examples.append(Example(key, text, CALLS, device, host, parts))
+                device, alone = (_seconds(row) for row in (call, host))
+                parts = _shares(sweep, rows * _BYTES)
+                self.examples.append(Example(key, text, REPEATS, device, alone, parts))
+
+    def _measured(self, workload: Workload, seconds: float) -> Sweep:
+        """Measure calls of the affine map, size by size, by the runner of every benchmark."""
+        name = self.binding.name
+        open_ = {name: self.session}
+        devices = OpenDevices((self.binding,), open_, self.clock, lambda _: self.open(), 1)
+        calls = Calls(devices, self.cores, (workload,), [n * _BYTES for n in ROWS.values()])
+        settings = Settings(seconds, seconds)
+        rows = list(Runner(calls, self.clock, settings, _NoObserver()).run())
+        failed = next((row.reason for row in rows if row.status == "failed"), None)
+        if failed is not None:
+            raise _Wrong(failed.text) if failed.code == "wrong-data" else _Failed(failed)
+        return next(sweep for sweep in sweeps(rows) if not sweep.resident)
 
     def _products(self) -> None:
         """Time a product in both types, and the host's own."""
@@ -195,7 +201,7 @@ class Probes:
         """Return the seconds of each, in blocks with each once, in alternating order."""
         series = {name: Series(work) for name, work in iterations.items()}
         for each in series.values():
-            calibrate(each, self.clock, most=CALLS)
+            calibrate(each, self.clock, most=REPEATS)
         return in_turns(series, self.clock, _BLOCKS)
 
     def _timed(self, job: Callable[[], Any], repeats: int = _REPEATS) -> Estimate:
@@ -321,6 +327,22 @@ def _interval(seconds: Sequence[float]) -> Estimate:
         return Estimate(median(seconds), min(seconds), max(seconds), "s")
     location = stats.location(list(seconds), 0.95, positive=True)
     return Estimate(location.value, location.low, location.high, "s")
+
+
+def _shares(sweep: Sweep, nbytes: int) -> Shares | None:
+    """Return where the time of calls of a size goes; None where they were not taken apart."""
+    row, host = sweep.of("parts").get(nbytes), sweep.hosts.get(nbytes)
+    if row is None or host is None or row.samples is None or host.samples is None:
+        return None
+    total, alone = median(row.samples.seconds), median(host.samples.seconds)
+    whole = total or 1.0
+    upload, compute, download = (median(row.samples.phases[part]) / whole for part in PARTS)
+    overhead = max(1.0 - upload - compute - download, 0.0)
+    return Shares(REPEATS, REPEATS * total, REPEATS * alone, upload, compute, download, overhead)
+
+
+def _seconds(row: Measurement) -> Estimate:
+    return _interval(row.samples.seconds if row.samples else ())
 
 
 class _NoObserver:

@@ -10,10 +10,9 @@ from gpumap.backends.base import Clock, Mark, Session
 from gpumap.model import Binding, Group, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap import model
-    from gpumap.errors import Diagnostic
     from gpumap.model import Case, Check, Estimate, Limit, Measurement, Plan, Samples
 
     # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
@@ -128,6 +127,7 @@ class Iteration:
     waits = False  # `queue` waits for each iteration: a sample is the median of its iterations
     launched = False  # `queue` returns before the devices are done: a long one is the host's time
     phased = False  # `phases` has what its time went into
+    most = 1 << 20  # iterations of a sample
 
     def poison(self) -> None:
         """Make every destination wrong, so that only work that is done can make it right."""
@@ -186,6 +186,10 @@ class Benchmark:
         """Return the metrics of each case id, from the samples of the whole group."""
         raise NotImplementedError
 
+    def following(self, group: Group, rows: Sequence[Measurement]) -> Group | None:  # noqa: ARG002 - most have none
+        """Return a group that these rows ask for, in what is left of the group's time."""
+        return None
+
     def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - nothing bounds most of them
         """Return what physics allows a case's main metric to be; None where that is unknown."""
         return None
@@ -203,7 +207,6 @@ class Recipe:
     cases: tuple[str, ...] | None = None  # those that were chosen by name; None: all are measured
     only_judged = False  # of these only what the run's gate judges
     control = True  # the control product is measured in every block
-    decides = False  # something is computed from the rows that needs the devices too
     base: model.Report | None = None  # the baseline that the run is compared with
     instead = "name another --backend, or map other devices"  # where nothing can be measured
 
@@ -226,19 +229,12 @@ class Recipe:
         """
         raise NotImplementedError
 
-    def decide(
-        self, devices: OpenDevices, rows: Sequence[Measurement], end: float
-    ) -> Iterator[model.BreakEven]:
-        """Yield what follows from the rows, until the moment `end` of the devices' clock."""
-        del devices, rows, end
-        return iter(())
+    def complete(self, rows: Sequence[Measurement]) -> Sequence[Measurement]:
+        """Return rows with the metrics that follow from several groups."""
+        return rows
 
     def fits(self, rows: Iterable[Measurement]) -> tuple[model.Fit, ...]:  # noqa: ARG002 - the contract's
         """Return the models that are fitted to rows."""
-        return ()
-
-    def unplanned(self) -> tuple[Diagnostic, ...]:
-        """Return notes on what will be measured and is in no plan."""
         return ()
 
 

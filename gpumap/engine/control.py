@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.model import Binding, Estimate, Limit, Param, Samples
+    from gpumap.model import Binding, Estimate, Limit, Measurement, Param, Samples
 
 KEY = "control"
 SIZE = 512  # large enough to keep any device at work, and quick
@@ -30,7 +30,8 @@ def controlled(plan: Plan, bindings: Sequence[Binding]) -> Plan:
     """Return a plan with controls in every group, on each device and on those that work at once."""
     first = one_of_each(bindings)
     groups = tuple(
-        replace(group, cases=(*group.cases, *_controls(group, first))) for group in plan.groups
+        group if group.blocks else replace(group, cases=(*group.cases, *_controls(group, first)))
+        for group in plan.groups
     )
     memory = dict(plan.memory)
     for binding in first:
@@ -73,6 +74,10 @@ class Controlled(Benchmark):
             if case.is_control and case.id in samples:
                 figures[case.id] = time_and_rate(case, samples[case.id], confidence)
         return figures
+
+    def following(self, group: Group, rows: Sequence[Measurement]) -> Group | None:
+        """Return the benchmark's."""
+        return self._inner.following(group, rows)
 
     def limit(self, case: Case) -> Limit | None:
         """Return the benchmark's limit; a control is for comparing only."""

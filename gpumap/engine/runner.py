@@ -85,9 +85,12 @@ class Runner:
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
             until, latest = stopping.deadlines(plan.groups[number:], self._now(), end)
-            rows = self._measure(group, until, latest)
+            part: Group | None = group
+            while part is not None:
+                rows = self._measure(part, until, latest)
+                yield from rows
+                part = self._benchmark.following(part, rows)
             self._observer.ended(rows)
-            yield from rows
 
     def _park(self) -> None:
         """Wait for this process's turn."""
@@ -201,20 +204,22 @@ class Runner:
         if not self._series:
             return
         first = self._first(group)
-        self._warm(first or self._series.keys(), end, latest)
+        if not group.blocks:
+            self._warm(first or self._series.keys(), end, latest)
         checking = sum(series.checking for series in self._series.values())
         least = stopping.needed(self._series.values())
         start = self._now()
         self._often = start + least * (1.0 + 1.0 / BESIDE) <= end
         self._look_around()
         self._throttling.begin(group)
-        blocks = stopping.Blocks(start, end, self._settings.blocks, self._looks())
+        most = min(group.blocks or self._settings.blocks, self._settings.blocks)
+        blocks = stopping.Blocks(start, end, most, self._looks())
         last, latest = end - checking, latest + _GRACE * self._settings.budget - checking
         if first:
             blocks.most -= stopping.FEWEST  # the others need some too
             until = blocks.first_until(least)
             self._why = self._stage(group, blocks, first, *until, stopping.JUDGED)
-            blocks.most = self._settings.blocks
+            blocks.most = most
             self._warm(self._series.keys() - first, end, latest)
         if self._why == "decided":  # the other cases get the fewest blocks of an interval
             blocks.most = min(blocks.count + stopping.FEWEST, blocks.most)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 OVERHEAD = 0.01  # the share of a sample that waiting for its end may take
 _SYNC_LOOKS = 5
 _DISTURBED = 10  # times as long as enough: more is no busy moment
-_MOST_ITERATIONS = 1 << 20
 _POWER = "power cap"  # what NVML says of a device that its power limit holds back
 _WINDOW = 5  # samples on each side of the warm-up's comparison, where so many fit
 _FEWEST = 3
@@ -106,7 +105,7 @@ def calibrate(
     series: Series,
     clock: Clock,
     shortest: float = SHORTEST,
-    most: int = _MOST_ITERATIONS,
+    most: int = Iteration.most,
     *,
     computes: bool = False,
 ) -> None:
@@ -122,6 +121,7 @@ def calibrate(
         most: iterations of a sample, at most.
         computes: its threads wait for nothing (`gpumap.engine.base.Benchmark`).
     """
+    most = min(most, series.iteration.most)
     waits = _empty_syncs(series.iteration, clock)
     series.empty_sync = median(waits)  # reported, never subtracted
     enough = max(shortest, min(waits) / OVERHEAD)  # a busy moment lengthens the others

@@ -24,7 +24,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpumap.model import BreakEven, Case, Estimate, Headline, Measurement, Report
+    from gpumap.model import Case, Estimate, Headline, Measurement, Report
 
 _WIDE = 0.5  # of a figure: an interval that is wider shows nothing
 _BUSY = "cpu-contention"
@@ -191,9 +191,8 @@ def single_device(
 
 
 def failed(report: Report) -> Headline | None:
-    """Return which row or break-even failed: wrong data first, then that of the fewest names."""
-    rows = [row for row in report.measurements if row.status == "failed"]
-    every: list[Measurement | BreakEven] = [*rows, *(b for b in report.break_evens if b.reason)]
+    """Return which row failed: wrong data first, then that of the fewest names."""
+    every = [row for row in report.measurements if row.status == "failed"]
     if not every:
         return None
     worst = min(every, key=_rank)
@@ -208,12 +207,12 @@ def failed(report: Report) -> Headline | None:
     return answer(report, "failed", sentences, About(case.id))
 
 
-def _rank(item: Measurement | BreakEven) -> tuple[bool, bool, int]:
+def _rank(item: Measurement) -> tuple[bool, bool, int]:
     code = item.reason.code if item.reason else ""
     return code not in _WRONG, not item.case.requested, len(item.case.names)
 
 
-def _what(item: Measurement | BreakEven, where: str) -> str:
+def _what(item: Measurement, where: str) -> str:
     case, reason = item.case, item.reason
     code, text = (reason.code, reason.text) if reason else ("failed", "failed")
     if code == "diverged":

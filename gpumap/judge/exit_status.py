@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpumap.judge.compare import Baseline
     from gpumap.judge.limits import Limit, Row
-    from gpumap.model import BreakEven, Group, Measurement, Plan, Report, Verdict
+    from gpumap.model import Group, Measurement, Plan, Report, Verdict
 
 # By priority for a script: wrong data first of all results; a usage error has no other.
 _ORDER = (
@@ -64,21 +64,21 @@ def exit_code(outcomes: Iterable[int]) -> Exit:
     return next((code for code in _ORDER if code in codes), Exit.OK)
 
 
-def status(code: Exit, rows: Iterable[Measurement], break_evens: Iterable[BreakEven] = ()) -> str:
+def status(code: Exit, rows: Iterable[Measurement]) -> str:
     """Return the status of a run; without an error, what was requested may be inconclusive."""
-    if code == Exit.OK and _inconclusive(rows, break_evens):
+    if code == Exit.OK and _inconclusive(rows):
         code = Exit.INCONCLUSIVE
     return STATUS[code]
 
 
-def _inconclusive(rows: Iterable[Measurement], break_evens: Iterable[BreakEven] = ()) -> int:
-    """Return how many rows and break-evens that were requested leave a run inconclusive."""
-    measured, evens = tuple(rows), tuple(break_evens)
-    if not measured and not evens:  # as a check has none, and need not load what judges them
+def _inconclusive(rows: Iterable[Measurement]) -> int:
+    """Return how many rows that were requested leave a run inconclusive."""
+    measured = tuple(rows)
+    if not measured:  # as a check has none, and need not load what judges them
         return 0
-    from gpumap.judge.inconclusive import unanswered, undecided
+    from gpumap.judge.inconclusive import undecided
 
-    return len(undecided(measured)) + sum(map(unanswered, evens))
+    return len(undecided(measured))
 
 
 class Gate(NamedTuple):
@@ -193,7 +193,7 @@ def concluded(
         verdicts=(*report.verdicts, *verdicts),
         errors=errors,
         exit_code=code,
-        status=status(code, report.measurements, report.break_evens),
+        status=status(code, report.measurements),
     )
 
 
@@ -303,7 +303,7 @@ def _value_text(verdict: Verdict) -> str:
 
 def _undecided(report: Report) -> tuple[Diagnostic, ...]:
     """Return the warning that requested rows are inconclusive."""
-    count = _inconclusive(report.measurements, report.break_evens)
+    count = _inconclusive(report.measurements)
     if not count:
         return ()
     rows = "1 row has" if count == 1 else f"{count} rows have"

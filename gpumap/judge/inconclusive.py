@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumap.model import BreakEven, Measurement
+    from gpumap.model import Measurement
 
 ENOUGH = 0.9  # of an ideal: what reaches it is good, what stays below it is explained
 
@@ -29,11 +29,6 @@ def refused(row: Measurement) -> bool:
 def out_of_time(row: Measurement) -> bool:
     """Return whether there was no time to measure a row."""
     return row.status == "skipped" and row.reason is not None and row.reason.code == "budget"
-
-
-def unanswered(even: BreakEven) -> bool:
-    """Return whether there was no time to measure any size of a break-even."""
-    return even.why_stopped == "budget" and even.reason is None and not even.decided
 
 
 def conclusive(rows: Sequence[Measurement]) -> list[Measurement]:

@@ -34,14 +34,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.judge.inconclusive import out_of_time, undecided
-from gpumap.model import BreakEven, Device, Fit, Measurement, Verdict, replace
+from gpumap.model import Device, Fit, Measurement, Verdict, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.model import Case, Estimate, Report
 
-Row = Measurement | Fit | BreakEven  # what has an id and metrics
+Row = Measurement | Fit  # what has an id and metrics
 RULE = "limit"
 Operator = Literal[">=", "<=", ">", "<"]
 Outcome = Literal["pass", "fail", "inconclusive"]
@@ -183,7 +183,7 @@ def early(limits: Iterable[Limit], rows: Sequence[Measurement]) -> list[str]:
 
 def rows_of(report: Report) -> tuple[Row, ...]:
     """Return everything that a limit may select."""
-    return (*report.measurements, *report.fits, *report.break_evens)
+    return (*report.measurements, *report.fits)
 
 
 def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Verdict]:
@@ -214,18 +214,11 @@ def _of(limit: Limit, row: Row, *, short: bool = False) -> Verdict | None:
         return None
     if figure is None:
         missing = _missing(limit, id_of(row))
-        return replace(missing, verdict="inconclusive") if _no_time(row) else missing
+        return replace(missing, verdict="inconclusive") if isinstance(row, Measurement) else missing
     result = verdict_on(limit.operator, limit.value, figure)
     value = None if figure.impossible else figure.value
     low, high = (figure.low, figure.high) if figure.has_interval else (None, None)
     return replace(_missing(limit, id_of(row)), verdict=result, value=value, low=low, high=high)
-
-
-def _no_time(row: Row) -> bool:
-    """Return whether a row that has no figure might have had it in more time."""
-    if isinstance(row, BreakEven):
-        return row.reason is None and row.why_stopped == "budget"
-    return isinstance(row, Measurement)
 
 
 def _missing(limit: Limit, id_: str | None) -> Verdict:

@@ -278,6 +278,4 @@ def _rows(report: Report) -> dict[str, _Entry]:
     }
     for fit in report.fits:
         entries[fit.id] = _Entry("ok" if fit.fits else "failed", fit.metrics)
-    for even in report.break_evens:
-        entries[even.id] = _Entry("failed" if even.reason else "ok", even.metrics)
     return entries

@@ -284,6 +284,7 @@ class Group(Struct, frozen=True, rename={"shortest": "shortest_s"}):
         extra: Whether it has only what time the others leave.
         first: Of order: what is measured alone at first, where time is what ends a run.
         insists: Whether its most important cases are measured, however long that takes.
+        blocks: At most so many, without a warm-up; 0: as many as there is time for.
     """
 
     cases: tuple[Case, ...]
@@ -293,6 +294,7 @@ class Group(Struct, frozen=True, rename={"shortest": "shortest_s"}):
     extra: bool = False
     first: Natural = 0
     insists: bool = False
+    blocks: Natural = 0
 
 
 class Plan(

@@ -28,7 +28,8 @@ _FLAGS = [
 ]  # fmt: skip
 Flag = Annotated[str, Meta(extra_json_schema={"enum": _FLAGS})]
 PHASES = ("input", "transfer", "compute", "sync", "comm", "update")  # of a training step
-Phase = Annotated[str, Meta(extra_json_schema={"enum": [*PHASES]})]
+_PARTS = ("upload", "download")  # of a call, besides compute
+Phase = Annotated[str, Meta(extra_json_schema={"enum": [*PHASES, *_PARTS]})]
 Clock = Annotated[str, Meta(extra_json_schema={"enum": ["host", "device"]})]
 _Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
 Cause = Literal[
@@ -355,44 +356,3 @@ class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"})
     compute: Share
     download: Share
     overhead: Share
-
-
-class BreakEven(Struct, frozen=True, rename={"measured_to": "measured_to_bytes"}):
-    """The size from which on a device breaks even.
-
-    `wins` are from the smallest to the largest size at which it was seen to win; the last one has
-    no end if it still won at `measured_to`.
-
-    Attributes:
-        case: What is decided; its id is what a limit selects it by.
-        workload: What is computed.
-        against: What it is compared with.
-        wins: Ranges of bytes in which the device is faster.
-        measured_to: The largest size measured.
-        why_stopped: Why no larger one was.
-        metrics: From which size on it breaks even; empty if that is not known.
-        shares: Bytes to where the time went.
-        check: Null: not reached.
-        reason: Why it could not be told.
-    """
-
-    case: Case
-    workload: str
-    against: str
-    wins: tuple[tuple[Natural, Natural | None], ...]
-    measured_to: Natural
-    why_stopped: str
-    metrics: Figures
-    shares: Mapping[int, Shares] = field(default_factory=dict)
-    check: Check | None = None
-    reason: Reason | None = None
-
-    @property
-    def id(self) -> str:
-        """Return what a limit selects it by."""
-        return self.case.id
-
-    @property
-    def decided(self) -> bool:
-        """Return whether any size was looked at: else nothing is known, and not that it loses."""
-        return bool(self.metrics)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpumap.model.field_types import Code, Moment, Positive, Sentence, SomeId, Unbounded, Word
     from gpumap.model.judging import Verdict
     from gpumap.model.maps import ContextMap, MapText
-    from gpumap.model.measurements import BreakEven, Fit, Measurement
+    from gpumap.model.measurements import Fit, Measurement
     from gpumap.model.results import Measured, Result
 
 Ended = Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
@@ -155,11 +155,6 @@ class Report(NamedTuple):
     def fits(self) -> tuple[Fit, ...]:
         """Lines through copies."""
         return self.measured.fits if _measures(self.result) else ()
-
-    @property
-    def break_evens(self) -> tuple[BreakEven, ...]:
-        """Where a device begins to pay."""
-        return self.measured.break_evens if _measures(self.result) else ()
 
     def replaced(self, **changes: Any) -> Report:
         """Return a report that differs in some fields: its own, or those of its result."""

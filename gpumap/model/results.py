@@ -14,7 +14,7 @@ from gpumap.model.devices import Plan
 from gpumap.model.field_types import Positive, Share
 from gpumap.model.fitness import FitnessCheck
 from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest
-from gpumap.model.measurements import BreakEven, Fit, Measurement
+from gpumap.model.measurements import Fit, Measurement
 from gpumap.model.programs import Scaling, Trace, Utilisation
 from gpumap.model.unmeasured import Checked, Compared, Listed
 
@@ -29,7 +29,6 @@ class Measured(Struct, frozen=True, tag="measured", tag_field=TAG):
         plans: What a dry run would have measured, and what that takes; none for a run that
             measured.
         fits: Lines through copies.
-        break_evens: Where a device begins to pay.
         utilisation: What the run did with the devices of the map, seen between its samples; null
             with the devices of several machines, `--backend all` and scripted devices.
         accepted: How this report became a base (`compare --accept`), the first time first; empty if
@@ -39,7 +38,6 @@ class Measured(Struct, frozen=True, tag="measured", tag_field=TAG):
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()
     fits: tuple[Fit, ...] = ()
-    break_evens: tuple[BreakEven, ...] = ()
     utilisation: Utilisation | None = None
     accepted: tuple[Acceptance, ...] = ()
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SMALLER_UNITS = ("s", "B")
 _SMALLER = ("loss", "staleness", "calls_to_amortise_setup")
-_NEITHER = ("ideal", "ideal_balanced", "undisturbed", "epochs", "in_flight", "wins_to")
+_NEITHER = ("ideal", "ideal_balanced", "undisturbed", "epochs", "in_flight")
 
 
 def bigger(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style

@@ -145,11 +145,9 @@ def _blas(report: Report) -> str:
 
 
 def recorded(report: Report, result: Measured) -> Iterator[Record]:  # noqa: ARG001 - of any result
-    """Yield each row, fit, break-even and use of a device."""
+    """Yield each row, fit and use of a device."""
     yield from map(records.of_row, result.measurements)
     yield from map(records.of_fit, result.fits)
-    for decision in result.break_evens:
-        yield from records.of_break_even(decision)
     if result.utilisation is not None:
         from gpumap.results.uses import of_use
 

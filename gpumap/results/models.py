@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.keys import BreakEvenKey, CopyKey
+from gpumap.bench.keys import PARTS, REPEATS, CopyKey, is_call
 from gpumap.bench.registry import how
+from gpumap.bench.sweeps import sweeps
 from gpumap.figures import estimate, spread
 from gpumap.report.table import Table
 from gpumap.results.cells import named, placed
@@ -17,15 +19,8 @@ from gpumap.text import listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from gpumap.model import (
-        BreakEven,
-        Case,
-        Estimate,
-        Fit,
-        Measurement,
-        Report,
-        Shares,
-    )
+    from gpumap.bench.sweeps import Sweep
+    from gpumap.model import Case, Estimate, Fit, Measurement, Report
 
     Place = Callable[[Case], str]  # what the column "on" has
 
@@ -68,8 +63,9 @@ def table(fits: Sequence[Fit]) -> Table:
 
 def lacking(report: Report) -> Iterator[str]:
     """Yield of what there is no model, and why, where other sizes were requested."""
-    sweep = [row for row in report.measurements if row.case.swept]
-    if len(sweep) == len(report.measurements):
+    copies = [row for row in report.measurements if not is_call(row.case)]
+    sweep = [row for row in copies if row.case.swept]
+    if len(sweep) == len(copies):
         return  # the sweep itself was requested: its rows say what they lack
     place = placed(row.case for row in sweep)
     found: dict[tuple[str, ...], list[Measurement]] = {}
@@ -122,42 +118,43 @@ BREAK_EVENS = ("y", "on", "x moved each call", "x stays on the device")
 CALLS = ("x", "on", "calls take", "upload", "compute", "download", "overhead", "host takes")
 _ENDS = {
     "budget": "looked no further for lack of time: raise --budget",
-    "memory": "looked no further for lack of memory",
+    "no-host-memory": "looked no further for lack of memory",
 }
 
 
-def break_evens(found: Sequence[BreakEven], *, whole: bool) -> Iterator[Table]:
+def break_evens(rows: Sequence[Measurement], *, whole: bool) -> Iterator[Table]:
     """Yield the break-evens; with `whole` of each device, and where the time of calls goes."""
-    place = placed(one.case for one in found)
+    found = sweeps(rows)
+    place = placed(sweep.head.case for sweep in found)
     if found:
         yield _break_evens(found, place, whole=whole)
-    taken = [(one, nbytes, shares) for one in found for nbytes, shares in one.shares.items()]
-    if whole and taken:
-        calls = taken[0][2].calls
-        title = f"{units.counted(calls, 'call')} of {taken[0][0].workload}, x moved for each"
+    parts = [(sweep, row) for sweep in found if not sweep.resident
+             for row in sweep.of("parts").values() if row.status == "ok"]  # fmt: skip
+    if whole and parts:
         remark = "overhead: queueing, waiting, and what no part accounts for"
-        yield Table(title, CALLS, tuple(_call(*each, place) for each in taken), (remark,))
+        lines = tuple(_call(sweep, row, place) for sweep, row in parts)
+        title = f"{units.counted(REPEATS, 'call')} of {parts[0][0].text}, x moved for each"
+        yield Table(title, CALLS, lines, (remark,))
 
 
-def _break_evens(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Table:
+def _break_evens(found: Sequence[Sweep], place: Place, *, whole: bool) -> Table:
     """Return a row for each workload and device, or for all of many devices."""
-    many = not whole and len({place(one.case) for one in found}) > EACH
-    lines: dict[tuple[str, str], dict[bool, list[BreakEven]]] = {}
-    for one in found:
-        where = "all devices" if many else place(one.case)
-        ways = lines.setdefault((one.workload, where), {False: [], True: []})
-        ways[BreakEvenKey.of(one.case).resident].append(one)
+    many = not whole and len({place(sweep.head.case) for sweep in found}) > EACH
+    lines: dict[tuple[str, str], dict[bool, list[Sweep]]] = {}
+    for sweep in found:
+        where = "all devices" if many else place(sweep.head.case)
+        lines.setdefault((sweep.text, where), {False: [], True: []})[sweep.resident].append(sweep)
     rows = tuple((*line, *map(_break_even_text, ways.values())) for line, ways in lines.items())
     title = "break-even: the size of x from which a device beats all cores of the host"
     return Table(title, BREAK_EVENS, rows, tuple(_remarks(found, place, whole=whole)))
 
 
-def _break_even_text(found: Sequence[BreakEven]) -> str:
+def _break_even_text(found: Sequence[Sweep]) -> str:
     """Return from which size on one device breaks even, or several."""
-    figures = [(one, figure) for one in found if (figure := one.metrics.get("break_even"))]
+    figures = [(s, figure) for s in found if (figure := s.head.metrics.get("break_even"))]
     paying = [figure for _, figure in figures if _certain(figure)]
     if not paying:
-        texts = list(dict.fromkeys(_from(figure, one) for one, figure in figures))
+        texts = list(dict.fromkeys(_from(figure, sweep) for sweep, figure in figures))
         return texts[0] if len(texts) == 1 else "never" if texts else "-"
     size = estimate(paying[0]) if len(found) == 1 else ranged(paying)
     most = f" ({len(paying)} of {len(found)})" if len(paying) < len(found) else ""
@@ -169,34 +166,37 @@ def _certain(figure: Estimate) -> bool:
     return math.isfinite(figure.value) and (math.isfinite(figure.high) or not figure.has_interval)
 
 
-def _from(figure: Estimate, one: BreakEven) -> str:
+def _from(figure: Estimate, sweep: Sweep) -> str:
     """Return that a device breaks even at no size, as far as is known."""
-    if one.why_stopped in _ENDS:
-        return f"not up to {_amount(one.measured_to)}"
+    if sweep.stopped in _ENDS:
+        return f"not up to {_amount(sweep.measured_to)}"
     return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
 
 
-def _call(one: BreakEven, nbytes: int, shares: Shares, place: Place) -> tuple[str, ...]:
-    total, host = map(units.time_of, (shares.total, shares.host))
-    parts = (shares.upload, shares.compute, shares.download, shares.overhead)
+def _call(sweep: Sweep, row: Measurement, place: Place) -> tuple[str, ...]:
+    """Return what some calls take, the shares of their parts, and what the host takes."""
+    nbytes, total = CopyKey.of(row.case).bytes, row.metrics["time"].value
+    assert row.samples is not None
+    parts = [median(row.samples.phases[part]) / total for part in PARTS]
+    host = sweep.hosts.get(nbytes)
     return (
         _amount(nbytes),
-        place(one.case),
-        total,
-        *(f"{part:.0%}" for part in parts),
-        host,
+        place(row.case),
+        units.time_of(REPEATS * total),
+        *(f"{share:.0%}" for share in (*parts, max(1.0 - sum(parts), 0.0))),
+        units.time_of(REPEATS * host.metrics["time"].value) if host and host.metrics else "-",
     )
 
 
-def _remarks(found: Sequence[BreakEven], place: Place, *, whole: bool) -> Iterator[str]:
+def _remarks(found: Sequence[Sweep], place: Place, *, whole: bool) -> Iterator[str]:
     for why, words in _ENDS.items():
-        if short := [one for one in found if one.why_stopped == why]:
+        if short := [sweep for sweep in found if sweep.stopped == why]:
             every = len(short) == len(found) and not whole
             yield words if every else f"{_all(short, place, whole=whole)}: {words}"
-    reasons: dict[str, list[BreakEven]] = {}
-    for one in found:
-        if one.reason is not None:
-            reasons.setdefault(one.reason.text, []).append(one)
+    reasons: dict[str, list[Sweep]] = {}
+    for sweep in found:
+        for text in dict.fromkeys(row.reason.text for row in sweep.failed if row.reason):
+            reasons.setdefault(text, []).append(sweep)
     yield from (f"{_all(those, place, whole=whole)}: {text}" for text, those in reasons.items())
 
 
@@ -204,6 +204,6 @@ def _amount(nbytes: float) -> str:
     return units.single(nbytes, "B")
 
 
-def _all(found: Sequence[BreakEven], place: Place, *, whole: bool) -> str:
-    names = list(dict.fromkeys(f"{one.workload} on {place(one.case)}" for one in found))
+def _all(found: Sequence[Sweep], place: Place, *, whole: bool) -> str:
+    names = list(dict.fromkeys(f"{sweep.text} on {place(sweep.head.case)}" for sweep in found))
     return listed(names, len(names) if whole else EACH)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import (
-        BreakEven,
         Diagnosis,
         Measurement,
         Problem,
@@ -62,13 +61,6 @@ def of_row(row: Measurement) -> Outcome:
     if row.status == "ok":
         return Outcome("passed", "ok", " ".join(row.flags))
     return Outcome("skipped" if row.status == "skipped" else "failed", code, text)
-
-
-def of_break_even(found: BreakEven) -> Outcome:
-    """Return how a decision ended; which answer it gave is neither good nor bad."""
-    if found.reason is None and not found.decided:
-        return Outcome("skipped", "undecided", f"no size was looked at: {found.why_stopped}")
-    return by_reason(found.reason)
 
 
 def by_reason(reason: Reason | None) -> Outcome:

@@ -8,10 +8,6 @@ fit            a model of copies; `status` is "fits" or "does not fit"
 forecast       what so many devices would give by the algorithm in `case`: computed
 payoff         the size from which on a second device breaks even; `status`: whether it does
 published      a cell of a table, with what follows from it; `flags` are its labels
-model          what a row's exchanges took by the table, and as the other rows predict it
-break-even     a decision; `status` is "wins", "never wins", "no win found" (where the
-               search did not reach the end), "undecided" or "failed", and `wins_from` and
-               `wins_to` are figures for each range of sizes; the last may have no end
 ran            what a program did by the context in `id`: events of one sort at one place
 busy           how long a device of that context worked; its `share` is of the trace's time
 use            how busy a device was, seen from outside; `status` is whether it was used
@@ -36,9 +32,8 @@ from gpumap.report.parts import Record
 from gpumap.results import outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from gpumap.model import BreakEven, Case, Check, Fit, Measurement, Reason
+    from gpumap.model import Case, Check, Fit, Measurement, Reason
 
 
 def of_row(row: Measurement) -> Record:
@@ -71,27 +66,6 @@ def of_fit(fit: Fit) -> Record:
     status = {"status": "fits" if fit.fits else "does not fit"}
     cells = {**_case(fit.case), "route": fit.case.route, **status, "n": len(fit.sizes)}
     return Record("fit", fit.id, cells, fit.metrics)
-
-
-def of_break_even(found: BreakEven) -> Iterator[Record]:
-    """Yield the record of a decision, and one with both ends of each range of sizes."""
-    cells = {**_case(found.case), "status": _decision(found), "reason": _why(found.reason),
-             "check": _checked(found.check)}  # fmt: skip
-    whole = Record("break-even", found.id, cells, found.metrics, outcomes.of_break_even(found))
-    yield whole
-    for start, stop in found.wins:
-        ends = {"wins_from": known(start, "B"), "wins_to": known(stop, "B")}
-        yield whole._replace(figures=ends, outcome=None)
-
-
-def _decision(found: BreakEven) -> str:
-    if found.reason is not None:
-        return "failed"
-    if not found.decided:
-        return "undecided"
-    if found.wins:
-        return "wins"
-    return "never wins" if found.why_stopped == "largest" else "no win found"
 
 
 def known(value: float | None, unit: str) -> Estimate:

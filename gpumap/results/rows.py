@@ -55,12 +55,12 @@ def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) ->
 
         yield from copies.matrix_tables(rows, whole=verbose)
     fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
-    if fits or report.break_evens or any(row.case.swept for row in report.measurements):
+    if fits or any(row.case.swept for row in report.measurements):
         from gpumap.results import models
 
         yield from models.slow_links(report.measurements, rows)
         yield from [models.table(fits)] if fits else []
-        yield from models.break_evens(report.break_evens, whole=verbose)
+        yield from models.break_evens(report.measurements, whole=verbose)
 
 
 def _renamed(report: Report) -> Report:
@@ -80,8 +80,7 @@ def _renamed(report: Report) -> Report:
         rows.append(replace(row, case=renamed(row.case)))
         ids[row.case.id] = rows[-1].case.id
     fits = tuple(replace(fit, case=renamed(fit.case)) for fit in report.fits)
-    found = tuple(replace(one, case=renamed(one.case)) for one in report.break_evens)
-    return replace(report, measurements=tuple(rows), fits=fits, break_evens=found)
+    return replace(report, measurements=tuple(rows), fits=fits)
 
 
 def _measured(
@@ -121,7 +120,7 @@ def shown(report: Report) -> list[Measurement]:
 def tabled(case: Case) -> bool:
     """Return whether a case has a row in a table."""
     spec = find(case.bench)
-    return spec is not None and bool(spec.columns)
+    return spec is not None and bool(spec.columns) and case.name not in spec.aside
 
 
 def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:

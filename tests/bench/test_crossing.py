@@ -105,8 +105,8 @@ def test_a_model_that_may_miss_gives_an_interval():
 
 def test_a_set_up_that_no_clear_win_repays_is_not_told():
     """A win by the median alone saves nothing that is known; where the host wins it never pays."""
-    assert _amortised(None, "moved", points(LOSES, EVEN)) is None
-    assert _amortised(None, "moved", points(LOSES, LOSES)).value == math.inf
+    assert _amortised(None, points(LOSES, EVEN)) is None
+    assert _amortised(None, points(LOSES, LOSES)).value == math.inf
 
 
 @pytest.mark.parametrize(("n", "told"), [(5, False), (6, True)])

@@ -8,15 +8,13 @@ from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 from gpumap.backends.fake.script import FakeHost
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
-from gpumap.bench.breakeven import World as Search
 from gpumap.bench.chain import Chain, Setting
 from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.train import Train
+from gpumap.bench.transfer import CASES, Size, Transfer
 from gpumap.bench.transfer import Params as TransferParams
-from gpumap.bench.transfer import Size, Transfer
-from gpumap.engine.base import Settings
 from gpumap.engine.needs import check_memory
 from gpumap.engine.verify import HOLDS, SCRIPTED, is_hollow, lighten
 from gpumap.errors import QuestionError
@@ -74,14 +72,13 @@ def dot(here, sizes=(192,)):
 
 
 def transfer(here):
-    params = TransferParams((Size(100_000),), sweep=(64, 70_000))
+    params = TransferParams((Size(100_000),), CASES[:4], sweep=(64, 70_000))
     return Transfer(replace(here, again=another(here)), params)
 
 
 def chain(here):
-    settings = Settings(budget=1.0, timeout=1.0)
-    made = Search(here.sessions, here.clock, another(here), Cores(1), settings)
-    return Chain(Setting(here.bindings, here.bindings[0], {}), made, ChainParams((5000,)))
+    setting = Setting(here.bindings, here.bindings[0], {})
+    return Chain(setting, here, Cores(1), ChainParams((5000,)))
 
 
 def allreduce(here):

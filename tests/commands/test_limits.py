@@ -74,7 +74,7 @@ def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, d
     found = report(fake(*command.split(), "--map", TWO, "--format", "json"))
     families = ((spec.key, family) for spec in every() for family in spec.families)
     known = {f"{key}.{case}{f.suffix}": f for key, f in families for case in f.cases}
-    rows = [*found["measurements"], *found["fits"], *found["break_evens"]]
+    rows = [*found["measurements"], *found["fits"]]
     assert len(rows) > 3
     for row in rows:
         head, keys = split_id(row["id"])

@@ -177,15 +177,3 @@ def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
 ])  # fmt: skip
 def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, counts):
     assert inconclusive.undecided([found]) == [found] * counts
-
-
-@pytest.mark.parametrize(("why", "figures", "reason", "open_"), [
-    ("budget", {}, None, True), ("largest", {}, None, False),
-    ("budget", {"break_even": model.Estimate.without_interval(64.0, "B")}, None, False),
-    ("budget", {}, model.Reason("wrong-data", ""), False),
-])  # fmt: skip
-def test_a_break_even_is_unanswered_where_its_time_was_over_before_any_size(
-    why, figures, reason, open_
-):
-    found = model.BreakEven(ONE.case, "affine", "host", (), 0, why, figures, reason=reason)
-    assert inconclusive.unanswered(found) is open_

@@ -26,7 +26,7 @@ from gpumap.judge.exit_status import (
     status,
 )
 from gpumap.judge.limits import early, verdict_on, verdicts
-from gpumap.model import BreakEven, Case, Work, replace
+from gpumap.model import replace
 from gpumap.model.maps import UNITS
 
 ORDER = (70, 2, 4, 130, 124, 3, 1, 5, 0)
@@ -50,10 +50,10 @@ def test_of_two_outcomes_the_one_that_comes_first_is_the_exit_code():
     ]  # fmt: skip
 
 
-def test_a_break_even_without_an_answer_leaves_a_run_inconclusive():
-    """Whatever the rows say, and only where nothing worse has happened."""
-    open_ = BreakEven(Case("transfer", "affine", {}, (), Work()), "x", "host", (), 0, "budget", {})
-    assert [status(code, (), (open_,)) for code in (Exit.OK, Exit.NO)] == ["inconclusive", "no"]
+def test_a_row_without_an_answer_leaves_a_run_inconclusive():
+    """Whatever others say, and only where nothing worse has happened."""
+    open_ = decision({}, "budget")
+    assert [status(code, (open_,)) for code in (Exit.OK, Exit.NO)] == ["inconclusive", "no"]
 
 
 def case(name="many", bench="dot", *names, **params):
@@ -175,7 +175,7 @@ def test_an_undecided_row_leaves_a_run_inconclusive(open_):
     assert ended(found) == ended(passed) == (Exit.OK, "inconclusive", [])
     assert [(note.code, note.severity) for note in found.notes] == [("inconclusive", "warning")]
     assert [verdict.verdict for verdict in passed.verdicts] == ["pass"]
-    more = gated(report(open_, break_evens=(decision({}, "budget"),)), Gate())
+    more = gated(report(open_, decision({}, "budget")), Gate())
     said = [each.notes[0].message.partition(" fewer")[0] for each in (found, more)]
     assert said == ["1 row has", "2 rows have"]
 
@@ -273,19 +273,25 @@ def test_a_limit_on_a_metric_of_the_model_judges_models():
     assert words("transfer.h2d.latency<=2us", late) == [(fit_id(b.case), "inconclusive")]
 
 
-def decision(metrics, stop="largest"):
-    of = case("affine", "transfer", "a", resident="false")
-    return model.BreakEven(of, "y=x.w+b", "host", (), 64, stop, metrics)
+def decision(metrics, code=""):
+    of = case("affine", "transfer", "a", resident="false", pattern="alone")
+    reason = model.Reason(code, "x") if code else None
+    return model.Measurement(of, "skipped" if code else "ok", reason, metrics=metrics)
 
 
 @pytest.mark.parametrize(("found", "said"), [
     (decision({"break_even": figure(4e5, 3e5, 5e5, "B")}), "pass"),
     (decision({"break_even": figure(math.inf, unit="B")}), "fail"),
-    (decision({}), "missing"), (decision({}, "budget"), "inconclusive"),
+    (decision({}, "absent"), "missing"), (decision({}, "budget"), "inconclusive"),
 ])  # fmt: skip
 def test_a_limit_on_a_break_even(found, said):
-    """Infinity is on the wrong side; what could not be told is no pass; without time it is open."""
-    assert words("transfer.affine.break_even<=1MB", break_evens=(found,)) == [(found.id, said)]
+    """Infinity is on the wrong side; what could not be told is no pass; without time it is open.
+
+    The other sizes of its calls have no such figure, measured or not.
+    """
+    others = case("affine", "transfer", "a", resident="false", pattern="ladder", bytes=320)
+    late = model.Measurement(others, "skipped", model.Reason("budget", "x"))
+    assert words("transfer.affine.break_even<=1MB", found, late) == [(found.case.id, said)]
 
 
 @pytest.mark.parametrize(("rows", "code", "status", "errors"), [

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from cases import planned_case
+from cases import called, planned_case
 
 from gpumap import model
 from gpumap.comm.algorithms import given_link, predicted
@@ -228,11 +228,10 @@ def copies(names=("a", "b"), text="x"):
     id_ = copy.id.replace("h2d", "h2d.fit").replace("bytes=400,", "")
     held = model.HeldBack(131072, 1.0e-5, 1.1e-5)
     fit = model.Fit(id_, copy, True, 1, (64, 512), 0.06, held, found, (model.Line(5e-6, 1e-9, 64),))  # noqa: FBT003
-    decision = planned_case("transfer", "affine", {"resident": "false"}, (bound,), model.Work())
     from_ = {"break_even": figure(4096.0, "B")}
-    pays = model.BreakEven(decision, text, "host", ((4096, None),), 8192, "largest", from_)
+    calls = called(bound, (2048, 1e-6, 2e-6), (8192, 4e-6, 3e-6), metrics=from_)
     about = {"kind": "transfer-cost", "names": names, "text": text}
-    return made(**about, measurements=(row,), fits=(fit,), break_evens=(pays,))
+    return made(**about, measurements=(row, *calls), fits=(fit,))
 
 
 def proved(names=("a", "b"), text="x"):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_reports import case, copies, made, ok, passed
 
-from gpumap.model import Reason, replace
+from gpumap.model import replace
 from gpumap.report import Style
 from gpumap.report.csv import number, text
 from gpumap.results.shown import render
@@ -83,26 +83,13 @@ def test_a_parameter_that_is_called_as_a_column_has_a_column_of_its_own(params, 
     assert {text(str(value)) for value in params.values()} <= set(first.values())
 
 
-def test_break_evens_have_lines_of_their_own():
-    """Where each range begins and ends: the last has no end. So have models, for each figure."""
-    found, fits = of(copies(), "break-even"), of(copies(), "fit")
-    assert [(line["metric"], line["value"], line["status"]) for line in found] == [
-        ("break_even", "4096.0", "wins"), ("wins_from", "4096", "wins"), ("wins_to", "", "wins"),
-    ]  # fmt: skip
-    assert {(line["case"], line["unit"]) for line in found} == {("affine", "B")}
+def test_models_have_lines_of_their_own():
+    """A break-even is a figure of the row of its smallest size."""
+    found, fits = of(copies(), "measurement"), of(copies(), "fit")
+    even = next(line for line in found if line["metric"] == "break_even")
+    assert (even["value"], even["unit"], even["case"], even["bytes"], even["resident"]) == (
+        "4096.0", "B", "affine", "2048", "false",
+    )  # fmt: skip
     assert [(line["metric"], line["status"], line["mode"]) for line in fits] == [
         ("latency", "fits", "sync"), ("peak_bandwidth", "fits", "sync"),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("changed", "status", "reason"), [
-    ({"measured_to": 0, "why_stopped": "budget", "metrics": {}}, "undecided", ""),
-    ({}, "never wins", ""),
-    ({"reason": Reason("device-lost", "it is gone"), "metrics": {}},
-     "failed", "device-lost: it is gone"),
-])  # fmt: skip
-def test_a_break_even_without_a_win_says_why(changed, status, reason):
-    (whole,) = copies().break_evens
-    none = replace(whole, wins=(), **changed)
-    (line,) = of(replace(copies(), break_evens=(none,)), "break-even")
-    assert (line["status"], line["reason"]) == (status, reason)

@@ -8,7 +8,7 @@ from made_reports import case, figure, made, ok, problem, skipped
 
 from gpumap.escape import printable
 from gpumap.judge.exit_status import STATUS
-from gpumap.model import Diagnosis, Explanation, Finding, Reason, Samples, replace
+from gpumap.model import Diagnosis, Explanation, Finding, Samples, replace
 from gpumap.report import Style
 from gpumap.results.shown import render
 
@@ -97,20 +97,6 @@ def test_an_error_of_a_longer_limit_is_not_the_shorter_ones():
     longer = problem("limit", f"limit {LIMIT}5: dot.many[0] has 1.5", 1)
     verdict = made_reports.verdict("fail", id_="dot.many[0]")
     assert len(suites(made("no", 1, verdicts=(verdict,), errors=(longer,)))["errors"]) == 1
-
-
-@pytest.mark.parametrize(("code", "expected"), [
-    (None, "passed"), ("budget", "skipped"), ("wrong-data", "error"), ("device-lost", "failed"),
-])  # fmt: skip
-def test_break_evens_are_tests(code, expected):
-    """Which answer one gave is neither good nor bad; without one it has not passed."""
-    report = made_reports.copies()
-    (whole,) = report.break_evens
-    decision = replace(whole, reason=Reason(code, "x") if code else None)
-    if code == "budget":
-        decision = replace(whole, metrics={}, wins=(), why_stopped=code)
-    found = suites(replace(report, break_evens=(decision,)))
-    assert found["break-evens"] == [(whole.id, expected)]
 
 
 def test_names_in_a_suite_are_unique():

@@ -4,6 +4,7 @@ import math
 import re
 
 import pytest
+from cases import called
 from made_reports import bindings, case, copies, device, figure, listed, made, passed, skipped
 
 from gpumap import model
@@ -14,7 +15,7 @@ from gpumap.results.mapped import DEVICE_COLUMNS, device_row
 from gpumap.results.rows import tables, times
 from gpumap.results.shown import render
 
-SHARES = model.Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
+SPENT = {"upload": (1e-4,), "compute": (5e-5,), "download": (2e-5,)}  # of 200 us
 
 
 def driven(report, *backends):
@@ -24,12 +25,18 @@ def driven(report, *backends):
         )
         return replace(found, case=replace(found.case, bindings=bound))
 
-    (fit,), (pays,) = report.fits, report.break_evens
-    pays = replace(pays, workload="affine", shares={400: SHARES}, why_stopped="budget")
+    (fit,), (copy, *calls) = report.fits, report.measurements
+    keys = {**calls[0].case.params, "bytes": 400}
+    parts = model.Measurement(
+        replace(calls[0].case, name="parts", params=keys), "ok",
+        samples=model.Samples(phases=SPENT), metrics={"time": figure(2e-4)},
+    )  # fmt: skip
+    late = replace(calls[3], status="skipped", reason=model.Reason("budget", "late"))
+    rows = [*calls[:3], late, parts]
     return replace(
         report,
         fits=tuple(by(fit, backend) for backend in backends),
-        break_evens=tuple(by(pays, backend) for backend in backends),
+        measurements=(copy, *(by(row, backend) for backend in backends for row in rows)),
     )
 
 
@@ -93,19 +100,19 @@ def test_rows_of_several_backends_are_told_apart(backends, shown):
     report = driven(copies(), *backends)
     assert on(report) == [shown] * 3
     text = render("plain", report, Style(verbose=True))
-    assert f"{', '.join(f'affine on {place}' for place in shown)}: looked no further" in text
+    assert f"{', '.join(f'y=x.w+b on {place}' for place in shown)}: looked no further" in text
 
 
 def test_a_break_even_without_an_upper_end_may_be_none():
     size = {"break_even": model.Estimate(26e3, 2e4, math.inf, "B")}
-    one = replace(copies().break_evens[0], metrics=size)
+    rows = called(bindings()[0], (2048, 1e-6, 2e-6), metrics=size)
     assert "never, or from 20.0 kB" in render(
-        "plain", replace(copies(), break_evens=(one,)), Style()
+        "plain", replace(copies(), measurements=tuple(rows)), Style()
     )
 
 
 def test_reasons_tell_waited_for_from_queued():
-    (row,) = copies().measurements
+    row, *_ = copies().measurements
     modes = ("sync", "queued")
     cases = [
         replace(row.case, params={**row.case.params, "memory": "pinned", "mode": mode})

@@ -9,7 +9,6 @@ from made_reports import (
     EVERY,
     bindings,
     case,
-    copies,
     device,
     figure,
     made,
@@ -166,13 +165,12 @@ def test_labels_are_what_the_line_has():
 
 
 def test_a_series_that_would_be_there_twice_is_numbered():
-    """A device can win in several ranges of sizes, each with two ends."""
-    report = of_device(copies())
-    (whole,) = report.break_evens
-    twice = replace(report, break_evens=(replace(whole, wins=((64, 128), (512, 1024))),))
+    """Two names of which what can be printed is the same."""
+    row = row_of(time=figure(0.5))
+    twice = of_device(made(measurements=(row, replace(row, metrics={"time": figure(0.25)}))))
     for format_ in ("gab-smaller", "bmf", "openmetrics"):
-        starts = {e.name: e.value for e in read(format_, twice) if e.metric.startswith("wins_from")}
-        assert starts == {whole.id: 64, f"{whole.id} (2)": 512}
+        times = {e.name: e.value for e in read(format_, twice) if e.metric.startswith("time")}
+        assert times == {row.case.id: 0.5, f"{row.case.id} (2)": 0.25}
 
 
 def test_every_metric_has_one_direction_or_none():

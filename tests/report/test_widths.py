@@ -3,11 +3,11 @@
 from functools import cache
 
 import pytest
-from cases import planned_case
+from cases import called, planned_case
 from made_reports import bindings, device, figure, made
 
 from gpumap.bench import registry
-from gpumap.model import Binding, BreakEven, Estimate, Explanation, Fit, Measurement
+from gpumap.model import Binding, Estimate, Explanation, Fit, Measurement
 
 from gpumap.model import Samples, Stop, Work, replace  # isort: skip
 from gpumap.model.maps import UNITS
@@ -102,12 +102,11 @@ def report(key, count, form):
             for c in every
         )
         found = {"break_even": Estimate(1.2e6, 0.9e6, 1.6e6, "B")}
-        parts["break_evens"] = tuple(
-            BreakEven(planned_case(key, "affine", {"resident": there}, (b,), Work()),
-                      "y=x.w+b", "host",
-                      ((4096, None),), 67_108_864, "budget", found)
+        calls = (
+            called(b, (4096, 1e-6, 2e-6), (67_108_864, 2e-3, 1e-3), resident=there, metrics=found)
             for b in bound for there in ("false", "true")
         )  # fmt: skip
+        rows += tuple({row.case.id: row for each in calls for row in each}.values())
     return replace(made(), measurements=rows, **parts)
 
 
