@@ -53,19 +53,16 @@ CACHES = [*(64 * 8**n for n in range(5)), 1 << 20, 1 << 22, 1 << 24]
 
 
 @pytest.mark.parametrize("latency", [5e-7, 35e-6])
-@pytest.mark.parametrize(("rates", "knots"), [
-    ((40e9, 20e9, 8e9), (1 << 18, 1 << 22)), ((30e9, 9e9), (1 << 20,)),
-    ((None, 20e9, 8e9), (1 << 15, 1 << 22)),  # a call that takes longer than its copy
+@pytest.mark.parametrize(("rate", "then", "knot"), [
+    (30e9, 9e9, 1 << 20),
+    (None, 20e9, 1 << 15),  # a call that takes longer than its copy
 ])  # fmt: skip
-def test_levels_of_caches_are_lines_that_meet(latency, rates, knots):
-    """Each slower than the one before; a size that the fit has not seen is predicted by them."""
-    ends, slopes = [0.0, *knots, math.inf], [1 / rate if rate else 0.0 for rate in rates]
+def test_levels_of_caches_are_lines_that_meet(latency, rate, then, knot):
+    """The second slower than the first; a size that the fit has not seen is predicted by them."""
+    slope = 1 / rate if rate else 0.0
 
     def truth(size):
-        parts = zip(slopes, ends, ends[1:], strict=False)
-        return latency + sum(
-            slope * (min(size, end) - start) for slope, start, end in parts if size > start
-        )
+        return latency + min(size, knot) * slope + max(size - knot, 0) / then
 
     noise = 1.0 + 0.01 * np.cos(np.arange(8.0) * 2.5)
     model = fitted(CACHES, np.array([truth(size) for size in CACHES]) * noise)
@@ -74,7 +71,16 @@ def test_levels_of_caches_are_lines_that_meet(latency, rates, knots):
     assert model.seconds(1 << 17) == pytest.approx(truth(1 << 17), rel=0.1)
     figures = model.figures()
     assert figures["latency"] == pytest.approx(latency, rel=0.05)
-    assert figures["peak_bandwidth"] == pytest.approx(rates[-1], rel=0.1)
+    assert figures["peak_bandwidth"] == pytest.approx(then, rel=0.1)
+
+
+def test_no_more_than_two_lines_are_tried():
+    """Three levels of caches are two lines that nearly pass, or no model."""
+    sizes = np.array(CACHES, float)
+    levels = 5e-7 + sizes / 40e9 + np.maximum(sizes - (1 << 17), 0) / 4e9
+    model = fitted(CACHES, levels + np.maximum(sizes - (1 << 21), 0) / 4e8)
+    assert len(model.lines) <= 2
+    assert not model.fits
 
 
 def noisy(rng, blocks, share, lag=0.0, lines=(SMALL,)):

@@ -159,7 +159,7 @@ def _why_unmodelled(report: Report, fit: Fit) -> str:
     if held is not None and abs(held.miss) > FITS:
         size, missed = amount(held.nbytes), percent(abs(held.miss))
         return f"a fit to the other sizes misses {size} by {missed}"
-    return f"its time grows unevenly with size: up to 3 lines miss a size by over {percent(FITS)}"
+    return f"its time grows unevenly with size: two lines miss a size by over {percent(FITS)}"
 
 
 def _uncertain(row: Measurement) -> tuple[float, int]:

@@ -1,10 +1,10 @@
-"""The cost of a copy as a model: a latency and a bandwidth, or several of each, or none.
+"""The cost of a copy as a model: a latency and a bandwidth, or two of each, or none.
 
 T(n) = latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994); half of the bandwidth is
 reached at latency x bandwidth bytes, 90 % at nine times that. Relative weights, because the large
 sizes would decide alone otherwise and the latency would come out anyhow, also below nothing. Where
-one line misses a size by more than 10 %, several are tried: two that part, as drivers move small
-and large copies in different ways; and two or three that meet, one for each level of the caches.
+one line misses a size by more than 10 %, two are tried: two that part, as drivers move small and
+large copies in different ways, and two that meet, where a cache ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations, groupby, pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -91,19 +91,15 @@ def fitted(sizes: Sequence[int], times: Array) -> Model:
     whole, count = straight(sizes, times), len(sizes)
     if whole.residual <= GOOD or count < _BENT:
         return whole
-    splits = range(_FEWEST, count - _FEWEST + 1)
     inner = sizes[_FEWEST - 1 : count - 1]
     between = (np.geomspace(one, more, _KNOTS)[1:-1] for one, more in pairwise(inner))
     knots = sorted({*map(float, inner), *(float(at) for each in between for at in each)})
-    two = [partial(_parted, sizes, at=at) for at in splits]
-    two += [partial(_levels, sizes, knots=(at,)) for at in knots]
-    three = [partial(_levels, sizes, knots=at) for at in combinations(knots, 2)]
-    for ways, most in ((two, GOOD), (two + three if count > 2 * _FEWEST else two, FITS)):
-        models = (_model(sizes, times, way) for way in ways)
-        best = min((whole, *models), key=lambda model: model.residual)
-        if best.residual <= most and best.residual < whole.residual / len(best.lines):
-            return best
-    return whole
+    splits = range(_FEWEST, count - _FEWEST + 1)
+    ways = [partial(_parted, sizes, at=at) for at in splits]
+    ways += [partial(_meeting, sizes, knot=at) for at in knots]
+    best = min((_model(sizes, times, way) for way in ways), key=lambda model: model.residual)
+    better = best.residual < whole.residual / len(best.lines)
+    return best if better and best.residual <= FITS else whole
 
 
 def straight(sizes: Sequence[int | float], times: Array) -> Model:
@@ -209,27 +205,22 @@ def _parted(sizes: Sequence[int | float], times: Array, at: int | None = None) -
     )
 
 
-def _levels(sizes: Sequence[int | float], times: Array, knots: Sequence[float]) -> tuple[Line, ...]:
-    """Fit lines that meet at the knots, in bytes; no part is below nothing.
+def _meeting(sizes: Sequence[int | float], times: Array, knot: float) -> tuple[Line, ...]:
+    """Fit two lines that meet at the knot, in bytes; no part is below nothing.
 
-    Behind the first one a line's latency is where it would begin, and may be below nothing.
+    The second one's latency is where it would begin, and may be below nothing.
     """
-    starts = np.array([0.0, *knots])
-    lengths = np.append(np.diff(starts), math.inf)
-    within = np.clip(np.asarray(sizes, float)[:, None] - starts, 0.0, lengths)
-    parts = np.column_stack([np.ones(len(sizes)), within]) / times[:, None]
-    kept = list(range(parts.shape[1]))
+    nbytes = np.asarray(sizes, float)
+    within = np.ones(len(sizes)), np.minimum(nbytes, knot), np.maximum(nbytes - knot, 0.0)
+    parts = np.column_stack(within) / times[:, None]
+    kept = [0, 1, 2]
     found = np.linalg.lstsq(parts, np.ones(len(sizes)), rcond=None)[0]
     while found.min() < 0.0:
         kept.pop(int(found.argmin()))
         found = np.linalg.lstsq(parts[:, kept], np.ones(len(sizes)), rcond=None)[0]
-    cost = np.zeros(parts.shape[1])
-    cost[kept] = found
-    reached = cost[0] + np.append(0.0, np.cumsum(cost[1:-1] * lengths[:-1]))
-    return tuple(
-        Line(float(at - slope * start), float(slope), float(start))
-        for at, slope, start in zip(reached, cost[1:], starts, strict=True)
-    )
+    cost = dict.fromkeys((0, 1, 2), 0.0) | dict(zip(kept, map(float, found), strict=True))
+    reached = cost[0] + cost[1] * knot
+    return Line(cost[0], cost[1], 0.0), Line(reached - cost[2] * knot, cost[2], knot)
 
 
 def _line(sizes: Sequence[int | float], times: Array, start: float) -> Line:
