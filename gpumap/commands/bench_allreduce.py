@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 @click.command()
 @setting(
     "--sizes",
-    default="small,large",
-    help="Bytes of float32 on each rank: small (400 B), large (400 kB), bucket (25 MiB), 4KiB, "
-    "1MB, 64B:1GiB:x8, or the parameters of a network: alexnet, googlenet, vgg16, resnet50, "
-    "mlp41m, llama2-7b.",
+    default="small,medium",
+    help="Bytes of float32 on each rank: small (4 KiB), medium (1 MiB), large (64 MiB), bucket "
+    "(25 MiB), 1MB, 64B:1GiB:x8, or the parameters of a network: alexnet, googlenet, vgg16, "
+    "resnet50, mlp41m, llama2-7b.",
 )
 @setting("--algorithm", metavar="NAMES", help="Only these: native, host, ring.")
 @sweep_option

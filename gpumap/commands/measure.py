@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 @click.command("transfer-cost")
 @setting(
     "--sizes",
-    default="small,large",
-    help="small (400 B), large (400 kB), 4KiB, 1MB or 64B:1GiB:x8; commas between. Or sweep: the "
-    "sizes of the model.",
+    default="small,medium",
+    help="small (4 KiB), medium (1 MiB), large (64 MiB), 1MB or 64B:1GiB:x8; commas between. Or "
+    "sweep: the sizes of the model.",
 )
 @setting("--cases", metavar="NAMES", help="Only these: h2d, d2h, bidir, d2d, affine, product.")
 @sweep_option
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 def transfer_cost(request: Request, **options: Any) -> None:
     """Measure copies between the host and the devices, and model what they cost.
 
-    Every byte is verified. small and large are 10 x 10 and 10000 x 10 float32 values. The model is
-    time = latency + bytes / bandwidth, from sizes of its own.
+    Every byte is verified. The model is time = latency + bytes / bandwidth, from sizes of its own.
     """
     from gpumap.app.benchmark import measure
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # As keys of rows.
 KEYS = ("bytes", "size_name")
-NAMED = {"small": 10 * 10 * 4, "large": 10000 * 10 * 4}  # bytes: Theano users' float32 matrices
+NAMED = {"small": 4 << 10, "medium": 1 << 20, "large": 64 << 20}  # bytes
 MOST = 10**9 - 1  # rows, or a side: no machine has room for more
 _DEVICES = 1_000_000
 _SHOWN = 40  # characters of what is wrong
@@ -33,7 +33,7 @@ class Size:
 
 
 def size_text(params: Mapping[str, Param]) -> str:
-    """Return the bytes of a row, with the user's word for them: ``small = 400 bytes``."""
+    """Return the bytes of a row, with the user's word for them: ``small = 4096 bytes``."""
     word = f"{params['size_name']} = " if "size_name" in params else ""
     return f"{word}{params['bytes']} {'byte' if params['bytes'] == 1 else 'bytes'}"
 
