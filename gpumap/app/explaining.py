@@ -1,0 +1,96 @@
+"""Topics: what a word of a report means, as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.app.program import columns
+from gpumap.errors import Diagnostic, QuestionError
+from gpumap.explain import KINDS, every, named, nearest, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpumap.app.program import Program
+    from gpumap.explain import Topic
+
+    Lines = Iterator[tuple[str, str]]  # each with the indent of what does not fit into it
+
+_SHOWN = 60  # characters of the user's word
+_NO_FAULT = ("metric", "column", "case", "parameter", "route", "concept")  # nothing to fix: a hint
+_MORE = "`gpumap explain TOPIC` says more of each, and what to do"
+
+
+def explain_words(program: Program, words: tuple[str, ...]) -> None:
+    """Print the topics of all words, or the list of all topics: a line for each thing in a pipe.
+
+    Raises:
+        QuestionError: a word is no topic.
+    """
+    unknown = tuple(_unknown(word) for word in dict.fromkeys(words) if not _matches(word))
+    if unknown:
+        raise QuestionError(unknown)
+    topics = dict.fromkeys(topic for word in words for topic in _matches(word))
+    width = columns(program.stdout)
+    for text, indent in _explained(list(topics)) if topics else _listed():
+        program.stdout.write(f"{_wrapped(text, width, indent)}\n")
+
+
+def begun_by(begun: str) -> dict[str, str]:
+    """Return the summary of each topic that begins so; of a word with several meanings one."""
+    found: dict[str, str] = {}
+    for topic in _every():
+        found.setdefault(typed(topic), topic.summary)
+    return {name: line for name, line in found.items() if name.startswith(begun)}
+
+
+def _every() -> tuple[Topic, ...]:
+    from gpumap.doctor.diagnose import pages  # takes what is not there where a wheel is built
+
+    return (*every(), *pages())
+
+
+def _matches(word: str) -> tuple[Topic, ...]:
+    from gpumap.doctor.diagnose import pages
+
+    return named(word) or pages(word)
+
+
+def _unknown(word: str) -> Diagnostic:
+    *others, last = nearest(word) or ("",)
+    near = f"{', '.join(others)} or {last}" if others else last
+    fix = f"did you mean {near}?" if near else "`gpumap explain` lists all topics"
+    return Diagnostic("unknown-topic", f'no topic is called "{word[:_SHOWN]}"', hint=fix)
+
+
+def _explained(topics: list[Topic]) -> Lines:
+    for number, topic in enumerate(topics):
+        if number:
+            yield "", ""
+        yield f"{topic.kind} {topic.name}: {topic.summary}", "  "
+        yield f"  {topic.text}", "  "
+        if topic.fix is not None:
+            label = "hint" if topic.kind in _NO_FAULT else "fix"
+            yield f"  {label}: {topic.fix}", "    "
+
+
+def _listed() -> Lines:
+    topics = _every()
+    column = max(len(typed(topic)) for topic in topics)
+    for kind, heading in KINDS.items():
+        yield heading, "  "
+        for topic in (each for each in topics if each.kind == kind):
+            yield f"  {typed(topic):{column}}  {topic.summary}", "    "
+        yield "", ""
+    yield _MORE, ""
+
+
+def _wrapped(text: str, width: int | None, indent: str) -> str:
+    """Return a text as lines that fit, the later ones indented; no word is broken."""
+    if width is None or len(text) <= width:
+        return text
+    from textwrap import fill
+
+    return fill(
+        text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
