@@ -11,7 +11,7 @@ import gpumap
 from gpumap.bench.registry import every
 from gpumap.bench.selectors import EVERYWHERE
 from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
-from gpumap.completion import WORDS, known
+from gpumap.commands.option_types import WordsType
 from gpumap.doctor.diagnose import table as causes
 from gpumap.errors import Exit, GpumapError
 from gpumap.explain import KINDS, table
@@ -67,10 +67,10 @@ def _described(param):
 
 def words():
     """Yield the words that options take, as completion knows them."""
-    having = (c.name for _, c in commands() if "cases" in {param.name for param in c.params})
-    for name in (*WORDS, *(f"{command} --cases" for command in having)):
-        command, _, option = name.rpartition(" ")
-        yield f"{name}: {' '.join(known(command, option))}"
+    for name, command in commands():
+        for param in command.params:
+            if isinstance(param.type, WordsType):
+                yield f"{name} {param.opts[0]}: {' '.join(param.type.words)}"
 
 
 def variables():

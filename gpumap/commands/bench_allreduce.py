@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.options import benchmark_options, comm_option, setting, sweep_option
+from gpumap.commands.options import (
+    algorithms_option,
+    benchmark_options,
+    comm_option,
+    setting,
+    sweep_option,
+)
 
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     "(25 MiB), 1MB, 64B:1GiB:x8, or the parameters of a network: alexnet, googlenet, vgg16, "
     "resnet50, mlp41m, llama2-7b.",
 )
-@setting("--algorithm", metavar="NAMES", help="Only these: native, host, ring.")
+@algorithms_option("Only these: native, host, ring.")
 @sweep_option
 @comm_option
 @benchmark_options(20.0, "allreduce")

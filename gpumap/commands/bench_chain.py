@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.options import benchmark_options, reference_option, setting
+from gpumap.commands.option_types import WordsType
+from gpumap.commands.options import benchmark_options, cases_option, reference_option, setting
 
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
     default="10000",
     help="Rows of x, 10 numbers each: 10000, or 1000,100000, or 1000:1000000:x10.",
 )
-@setting("--dtype", default="float32", help="The type of the elements: float32 or float64.")
-@setting("--cases", metavar="NAMES", help="Only these: separate, fused, host, solo, many.")
+@setting(
+    "--dtype",
+    default="float32",
+    type=WordsType("gpumap.bench.chain:DTYPES"),
+    help="The type of the elements: float32 or float64.",
+)
+@cases_option("chain", "Only these: separate, fused, host, solo, many.")
 @reference_option
 @benchmark_options(20.0, "chain", "control")
 def chain(request: Request, **options: Any) -> None:

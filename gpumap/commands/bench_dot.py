@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.options import benchmark_options, reference_option, setting
+from gpumap.commands.option_types import WordsType
+from gpumap.commands.options import benchmark_options, cases_option, reference_option, setting
 
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
@@ -17,13 +18,10 @@ if TYPE_CHECKING:
 @setting(
     "--dtype",
     default="float32",
+    type=WordsType("gpumap.bench.dot:DTYPES"),
     help="The type of the elements: float32, float64, float16 (fp16), bfloat16 (bf16) or tf32.",
 )
-@setting(
-    "--cases",
-    metavar="NAMES",
-    help="Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.",
-)
+@cases_option("dot", "Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.")
 @reference_option
 @benchmark_options(8.0, "dot", "control")
 def dot(request: Request, **options: Any) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import FileType, NewFileType
-from gpumap.commands.options import benchmark_options, comm_option, setting
+from gpumap.commands.option_types import FileType, NewFileType, WordsType
+from gpumap.commands.options import benchmark_options, cases_option, comm_option, setting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,7 @@ _STEPS = 10_000_000
 @setting(
     "--preset",
     default="mlp-small",
+    type=WordsType("gpumap.training.network:NAMES"),
     help="The network: mlp-small, mlp41m with 41 million parameters, or a transformer block.",
 )
 @setting("--network", metavar="MODULE:CLASS", help="A network of your own, in place of a preset.")
@@ -35,6 +36,7 @@ _STEPS = 10_000_000
     "--rule",
     metavar="NAMES",
     default="bsp",
+    type=WordsType("gpumap.training.rules:RULES", several=True),
     help="How the devices train together: bsp, easgd, gosgd, easgd-lockstep, gosgd-lockstep; "
     "several are compared.",
 )
@@ -79,7 +81,12 @@ _STEPS = 10_000_000
     help="How a batch is split: evenly; by measured rates; the remainder to the last device, or "
     "dropped.",
 )
-@setting("--optimizer", metavar="NAME", help="sgd, momentum or adam.  [default: the preset's]")
+@setting(
+    "--optimizer",
+    metavar="NAME",
+    type=WordsType("gpumap.training.optimizers:OPTIMIZERS"),
+    help="sgd, momentum or adam.  [default: the preset's]",
+)
 @setting(
     "--rate",
     type=click.FloatRange(0, min_open=True),
@@ -94,10 +101,11 @@ _STEPS = 10_000_000
 @setting(
     "--algorithm",
     metavar="NAME",
+    type=WordsType("gpumap.comm.algorithms:MODELS"),
     help="How bsp exchanges: native, host or ring.  [default: ring; native between processes and "
     "with NCCL]",
 )
-@setting("--cases", metavar="NAMES", help="Only these: compute, step.")
+@cases_option("train", "Only these: compute, step.")
 @setting(
     "--input",
     "input_",

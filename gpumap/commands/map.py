@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpumap.app.output import say
-from gpumap.commands.option_types import DurationType, FileType
+from gpumap.commands.option_types import DurationType, FileType, WordsType
 from gpumap.commands.options import (
     backend_option,
     if_absent_option,
@@ -54,7 +54,7 @@ def check(program: Program, /, **options: Any) -> None:
 
 
 @click.command()
-@setting("--backend", metavar="NAME", help="Query this backend only.")
+@backend_option("Query this backend only.")
 @timeout_option(60.0)
 @output_options
 @click.pass_obj
@@ -96,7 +96,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 @click.command()
 @map_argument
 @map_texts
-@setting("--backend", metavar="NAME", help="Drive the devices with this backend.")
+@backend_option("Drive the devices with this backend.")
 @click.option(
     "--script",
     metavar="FILE",
@@ -111,6 +111,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 @click.option(
     "--framework",
     metavar="NAME[,NAME...]",
+    type=WordsType("gpumap.doctor.facts:FRAMEWORKS", several=True),
     help="Examine these: torch, jax, tensorflow, cupy, onnxruntime. With --python: all installed.",
 )
 @timeout_option(28.0)  # with the report it ends within 30 s

@@ -12,10 +12,13 @@ from gpumap.commands.option_types import (
     DurationType,
     FileType,
     QuantityType,
+    WordsType,
 )
 from gpumap.commands.options import (
+    algorithms_option,
     backend_option,
     benchmark_options,
+    cases_option,
     inconclusive_option,
     map_argument,
     map_texts,
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     help="small (4 KiB), medium (1 MiB), large (64 MiB), 1MB or 64B:1GiB:x8; commas between. Or "
     "sweep: the sizes of the model.",
 )
-@setting("--cases", metavar="NAMES", help="Only these: h2d, d2h, bidir, d2d, affine, product.")
+@cases_option("transfer-cost", "Only these: h2d, d2h, bidir, d2d, affine, product.")
 @sweep_option
 @benchmark_options(15.0, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:
@@ -85,11 +88,13 @@ def transfer_cost(request: Request, **options: Any) -> None:
 @setting(
     "--network",
     metavar="NAME",
+    type=WordsType("gpumap.training.network:PARAMETERS"),
     help="The same by its parameters: alexnet, googlenet, vgg16, resnet50, mlp41m, llama2-7b.",
 )
 @setting(
     "--dtype",
     metavar="TYPE",
+    type=WordsType("gpumap.training.network:WIDTHS"),
     help="Type of the parameters: float32 (default), float16 or bfloat16.",
 )
 @setting(
@@ -105,7 +110,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
     help="strong (default): the devices share that step; weak: each does as much.",
 )
 @setting("--devices", metavar="LIST", help="Numbers of devices: 2,4,8, or 2:1024:x2 (default).")
-@setting("--algorithm", metavar="NAMES", help="Only these: native, ring, host.")
+@algorithms_option("Only these: native, ring, host.")
 @click.option(
     "--from",
     "table",

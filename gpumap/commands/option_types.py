@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,14 +18,64 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from click.shell_completion import CompletionItem
 
 _LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[size_name=small].time<1ms'"
 
 
-class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """A path; `click.Path` would do, but pathlib takes 5 ms of every start."""
+class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """One of some words, or several with commas between: for completion alone.
+
+    Who reads them refuses others, with what is near.
+    """
+
+    name = "text"
+
+    def __init__(self, place: str, *more: str, several: bool = False) -> None:
+        """Take where the words are (``module:NAME``, or the cases of a benchmark), and more."""
+        self._place, self._more, self._several = place, more, several
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return all of them."""
+        module, colon, name = self._place.partition(":")
+        if colon:
+            return (*getattr(import_module(module), name), *self._more)
+        from gpumap.bench.registry import commanded
+
+        spec = commanded(module)
+        return tuple(case.name for case in spec.cases) if spec else ()
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the words that begin so; after a comma those that are not there yet."""
+        from click.shell_completion import CompletionItem
+
+        del ctx, param
+        before, comma, begun = incomplete.rpartition(",") if self._several else ("", "", incomplete)
+        there = before.split(",")
+        fit = (word for word in self.words if word.startswith(begun) and word not in there)
+        return [CompletionItem(before + comma + word) for word in fit]
+
+
+class _PathType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """A file, for completion."""
 
     name = "file"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Let the shell offer files."""
+        from click.shell_completion import CompletionItem
+
+        del ctx, param
+        return [CompletionItem(incomplete, type="file")]
+
+
+class FileType(_PathType):
+    """A path; `click.Path` would do, but pathlib takes 5 ms of every start."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002
         """Return the path as it is: who reads the file says what is wrong with it."""
@@ -33,10 +84,8 @@ class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click
         return Path(value)
 
 
-class NewFileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+class NewFileType(_PathType):
     """A path that a file is to be written to."""
-
-    name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path; fail before anything is done if no file can be written there."""
@@ -54,10 +103,23 @@ class NewFileType(click.ParamType):  # type: ignore[type-arg] # generic since cl
         return path
 
 
-class TargetType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+class TargetType(_PathType):
     """``report.json`` (the suffix tells the format) or ``FORMAT=PATH``."""
 
     name = "target"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer files, behind a format too."""
+        from click.shell_completion import CompletionItem
+
+        from gpumap.completion import files
+
+        format_, glue, path = incomplete.partition("=")
+        if not glue or format_ not in FORMATS:
+            return super().shell_complete(ctx, param, incomplete)
+        return [CompletionItem(f"{format_}={each}") for each in files(path)]
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -18,6 +18,7 @@ from gpumap.commands.option_types import (
     NewFileType,
     ShareType,
     TargetType,
+    WordsType,
 )
 from gpumap.errors import Diagnostic
 from gpumap.report import FORMATS
@@ -76,9 +77,21 @@ def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> An
 map_argument = click.argument("argument", metavar="[MAP]", required=False)
 
 
-def backend_option(help_: str) -> Callable[[F], F]:
-    """Name the backend that drives the devices."""
-    return setting("--backend", metavar="NAME", help=help_)
+def backend_option(help_: str, *more: str) -> Callable[[F], F]:
+    """Name the backend that drives the devices, or one of `more` words."""
+    words = WordsType("gpumap.backends:REGISTRY", *more)
+    return setting("--backend", metavar="NAME", type=words, help=help_)
+
+
+def algorithms_option(help_: str) -> Callable[[F], F]:
+    """Choose among the algorithms of exchanges."""
+    words = WordsType("gpumap.comm.algorithms:MODELS", several=True)
+    return setting("--algorithm", metavar="NAMES", type=words, help=help_)
+
+
+def cases_option(bench: str, help_: str) -> Callable[[F], F]:
+    """Choose among the cases of a benchmark, by the name of its command."""
+    return setting("--cases", metavar="NAMES", type=WordsType(bench, several=True), help=help_)
 
 
 map_texts = combined(
@@ -129,7 +142,7 @@ def benchmark_options(
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
     options_of_all = combined(
-        map_argument, map_texts, backend_option(help_), _settings_options(budget),
+        map_argument, map_texts, backend_option(help_, "all"), _settings_options(budget),
         _gate_options(base=base),
     )  # fmt: skip
     return decorate

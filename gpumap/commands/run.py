@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 @click.argument("path", metavar="SCRIPT", type=FileType())
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @map_texts
-@setting(
-    "--backend",
-    metavar="NAME",
-    help="What drives the devices of each `gpumap.open()` that names no backend.",
-)
+@backend_option("What drives the devices of each `gpumap.open()` that names no backend.")
 @setting(
     "--perfetto",
     metavar="FILE",

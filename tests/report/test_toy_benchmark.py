@@ -23,8 +23,8 @@ from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.selectors import limit as limit_of
 from gpumap.bench.selectors import selector as selector_of
 from gpumap.commands.bench import bench
+from gpumap.commands.option_types import WordsType
 from gpumap.commands.options import benchmark_options, setting
-from gpumap.completion import _words
 from gpumap.engine.base import Benchmark, Recipe
 from gpumap.engine.ceilings import possible
 from gpumap.engine.estimates import time_of
@@ -144,8 +144,7 @@ def test_a_selector_and_a_limit_find_its_rows():
 
 
 def test_a_shell_offers_its_cases_and_python_runs_its_command():
-    option = click.Option(["--cases"])
-    items = _words(click.Command("toy", params=[option]), option, "ping,")
+    items = WordsType("toy", several=True).shell_complete(None, None, "ping,")
     assert [item.value for item in items] == ["ping,pong"]
     with patch("gpumap.running._run") as run:
         gpumap.run_benchmark("toy", map="a->cuda0", seed=2)
