@@ -16,7 +16,6 @@ from gpumap.version import __version__
 
 TEXTS = table(__file__)
 WELL_FORMED = "The map is well-formed (1 name); no device was looked for (--syntax-only).\n"
-SYNTAX = ("check", "--syntax-only", "a->cpu0")
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
@@ -42,29 +41,12 @@ def test_the_version(gpumap):
     assert Answer(0, f"gpumap {__version__}\n", "") == gpumap("--version") == gpumap("version")
 
 
-def test_every_command_with_a_format_has_json_for_short():
-    """No command has one without the other; each that takes a map takes it as an argument too."""
+def test_every_command_that_takes_a_map_takes_it_as_an_argument():
     named = {name: {text for p in c.params for text in p.opts} for name, c in commands()}
-    having = {name: {"--format", "--json"} & texts for name, texts in named.items()}
-    assert [name for name, both in having.items() if len(both) == 1] == []
-    assert [name for name, both in having.items() if both] != []
     arguments = {name: [p for p in c.params if isinstance(p, click.Argument)]
                  for name, c in commands() if "--map" in named[name]}  # fmt: skip
     assert set(arguments) >= {"check", "doctor", "bench dot", "transfer-cost", "run"}
     assert [name for name, found in arguments.items() if not found] == []
-
-
-@pytest.mark.parametrize(("arguments", "code"), [
-    (("--json",), 0), (("--json", "--format", "json"), 0), (("--json", "--format", "auto"), 2),
-    (("--format", "csv", "--json"), 2),
-])  # fmt: skip
-@pytest.mark.parametrize("command", [SYNTAX, ("explain", "speedup")])
-def test_json_is_short_for_its_format(gpumap, command, arguments, code):
-    """Before a variable; another format beside it is an error."""
-    first, *rest = command
-    answer = gpumap(first, *arguments, *rest, GPUMAP_FORMAT="plain")
-    assert answer.code == code
-    assert code or loads(answer.out)
 
 
 HANGING = TEXTS["hanging"]

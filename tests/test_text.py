@@ -172,7 +172,7 @@ def test_what_is_offered_is_known(word):
     ("name", "dtype"), [*ALIASES.items(), ("FP16", "float16"), ("Double", "float64")]
 )
 def test_a_type_has_the_names_that_others_give_it(gpumap, name, dtype):
-    words = ("bench", "dot", MAP, "--size", "64", "--dtype", name, "--dry-run", "--json")
+    words = ("bench", "dot", MAP, "--size", "64", "--dtype", name, "--dry-run", "--format", "json")
     found = report(gpumap.fake(script())(*words))
     assert dtype in DTYPES
     assert {row["params"]["dtype"] for row in asked(found)} == {dtype}

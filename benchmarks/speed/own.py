@@ -138,7 +138,7 @@ def _by_gpumap() -> tuple[float, float]:
     """Return the seconds of a product, and of the command."""
     words = ("bench", "dot", "one->cpu0", "--cases", "one", "--precision", f"{_PRECISION:.0%}")
     tool = str(Path(sys.executable).parent / "gpumap")
-    done = children.run((tool, *words, "--size", str(SIZE), "--quiet", "--json"))
+    done = children.run((tool, *words, "--size", str(SIZE), "--quiet", "--format", "json"))
     rows = done.report["result"]["measurements"]
     return next(
         row["metrics"]["time"]["value"] for row in rows if row["case"]["name"] == "one"

@@ -58,10 +58,13 @@ _MEASURE_DRY = "measure it without --dry-run"
 _REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --accept REASON"
 _DEVICE = "measure the base again on this machine as it is now; gpumap doctor looks for a cause"
 _SAME_ROWS = "measure the same rows"
-_MISSING = f"{_SAME_ROWS}, or let it pass with --allow-missing"
+_MISSING = f"{_SAME_ROWS}, or let it pass: gpumap compare BASE NEW --allow-missing"
 _IDLE = "raise --budget, and keep the machine idle"
 _MAYBE = f"{_IDLE}; --confirm measures more samples"
-_MACHINE = "measure a base on this machine; --other-machine shows the ratios without verdicts"
+_MACHINE = (
+    "measure a base on this machine; `gpumap compare BASE NEW --other-machine` shows the ratios "
+    "without verdicts"
+)
 
 _NOTHING = Problem(
     Diagnostic(

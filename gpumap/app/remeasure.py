@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("bench", "transfer-cost")  # what can be repeated
 LEFT_AWAY = {
-    *("output", "format_", "json", "quiet", "verbose"),  # what is given anew
+    *("output", "format_", "quiet", "verbose"),  # what is given anew
     *("argument", "option", "map_file"),
     "checkpoint",  # what the first run has learned stays
     *("limit", "base", "inconclusive", "if_absent", "strict"),  # what judges

@@ -27,14 +27,12 @@ _LONGER = "raise --budget: 2m"
 
 def test_machine(request: Request) -> None:
     """Test every device of the map, and one device of each other usable backend."""
-    settings = replace(request.settings, whole=True)
-    request = request._replace(settings=settings)
+    request = request._replace(settings=replace(request.settings, whole=True))
     with recorded_single_process("selftest", request, result=Tested()) as record:
-        for turn in BenchmarkRun(record, request).resolve(opens=not settings.dry_run):
-            if not settings.dry_run:
-                _keep(record.draft, prove_map(record, turn.resolution, turn.inventory))
+        for turn in BenchmarkRun(record, request).resolve(opens=True):
+            _keep(record.draft, prove_map(record, turn.resolution, turn.inventory))
             _measure(record, request, turn)
-        if not settings.dry_run and (request.every or request.backend is None):
+        if request.every or request.backend is None:
             _prove_others(record, turn.inventory)
 
 
@@ -80,8 +78,7 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
     settings = replace(settings, budget=settings.budget * (1 - _FOR_OTHERS))
     run = BenchmarkRun(record, request._replace(settings=settings))
     run.run(turn, SelfTestRecipe(settings))
-    if not settings.dry_run:
-        _judge(draft, draft.measured[-1].rows)
+    _judge(draft, draft.measured[-1].rows)
 
 
 def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:

@@ -188,7 +188,7 @@ def scale(program: Program, /, **options: Any) -> None:
 
 
 @click.command()
-@benchmark_options(60.0, "selftest", base=False)
+@benchmark_options(60.0, "selftest", test=True)
 def selftest(request: Request) -> None:
     """Test gpumap on this machine: round trips of data, and false alarms.
 

@@ -40,7 +40,8 @@ _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 _SETTINGS = ("seed", "precision", "dry_run", "require_idle")  # of the parameters
 _WHERE = ("argument", "option", "map_file", "backend")
-_TERMS = ("threshold", "confirm", "allow_missing", "other_machine", "judge")  # of the parameters
+_TERMS = ("threshold", "confirm")  # of the parameters, of all that compare
+_TERMS_OF_REPORTS = ("allow_missing", "other_machine", "judge")  # of two reports that are there
 
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
@@ -114,7 +115,7 @@ def timeout_option(seconds: float) -> Callable[[F], F]:
 
 
 def benchmark_options(
-    budget: float, *benches: str, base: bool = True
+    budget: float, *benches: str, test: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
     """Take what every measuring command takes; handed on as one `Request`.
 
@@ -122,7 +123,7 @@ def benchmark_options(
         budget: the seconds that it has by default.
         benches: what the command measures. Limits on other benchmarks are an error on the command
             line; a variable or a file has those of all commands, and each takes its own.
-        base: whether it can be compared with a saved report.
+        test: whether it tests gpumap itself, and leaves nothing to choose but the time.
     """
 
     def decorate(command: Callable[..., Any]) -> Any:
@@ -132,8 +133,8 @@ def benchmark_options(
             from gpumap.engine.base import Settings
 
             most = options.pop("timeout") or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
-            settings = Settings(budget, most, **{name: options.pop(name) for name in _SETTINGS})
-            gate = _gate(options, benches, base=base)
+            chosen = {} if test else {name: options.pop(name) for name in _SETTINGS}
+            settings, gate = Settings(budget, most, **chosen), _gate(options, benches, test=test)
             where = {name: options.pop(name) for name in _WHERE}
             request = Request(program, settings=settings, gate=gate, output=output, **where)
             return command(request, **options)
@@ -142,30 +143,33 @@ def benchmark_options(
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
     options_of_all = combined(
-        map_argument, map_texts, backend_option(help_, "all"), _settings_options(budget),
-        _gate_options(base=base),
+        map_argument, map_texts, backend_option(help_, "all"), _time_options(budget),
+        *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
 
 
-def _settings_options(budget: float) -> Callable[[F], F]:
-    """Say how long and how well to measure."""
+def _time_options(budget: float) -> Callable[[F], F]:
+    """Say how long to measure."""
     return combined(
         setting("--budget", type=DurationType(), default=f"{budget:g}s",
                 help="Time for the whole command, with warm-up and checks."),
         setting("--timeout", type=DurationType(),
                 help="End the process after this time.  [default: ten budgets, at least 60s]"),
-        setting("--precision", type=ShareType(), default="2%",
-                help="Stop once every half-interval is within this share; with --limit or "
-                "--base, once those are decided."),
-        setting("--seed", type=click.IntRange(0, 10**18 - 1), default=1,
-                help="Random seed for the input data and the order of cases."),
-        setting("--require-idle", is_flag=True,
-                help="Measure nothing (exit 3) while others use the cores or the GPUs."),
-        setting("--dry-run", is_flag=True,
-                help="Show the cases, their memory and time; open no device, measure nothing."),
     )  # fmt: skip
 
+
+_settings_options = combined(
+    setting("--precision", type=ShareType(), default="2%",
+            help="Stop once every half-interval is within this share; with --limit or "
+            "--base, once those are decided."),
+    setting("--seed", type=click.IntRange(0, 10**18 - 1), default=1,
+            help="Random seed for the input data and the order of cases."),
+    setting("--require-idle", is_flag=True,
+            help="Measure nothing (exit 3) while others use the cores or the GPUs."),
+    setting("--dry-run", is_flag=True,
+            help="Show the cases, their memory and time; open no device, measure nothing."),
+)  # fmt: skip
 
 edited_option = click.option(
     "--accept-edited", is_flag=True,
@@ -203,29 +207,16 @@ inconclusive_option = setting(
 )  # fmt: skip
 
 
-def _gate_options(*, base: bool) -> Callable[[F], F]:
-    """Add the options for limits, and for inconclusive results."""
-    base_option = setting("--base", metavar="FILE", type=FileType(),
-                          help="Compare the result with this baseline report (JSON).")  # fmt: skip
-    return combined(
-        setting("--limit", metavar="LIMIT", multiple=True, type=LimitType(),
-                help="What a metric must be: 'dot.many.speedup>=1.8'; repeatable."),
-        inconclusive_option,
-        if_absent_option,
-        setting("--strict", is_flag=True,
-                help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
-        *((base_option, _terms_parameters) if base else ()),
-    )  # fmt: skip
-
-
-def _gate(options: dict[str, Any], benches: Sequence[str], *, base: bool) -> Gate:
+def _gate(options: dict[str, Any], benches: Sequence[str], *, test: bool) -> Gate:
     """Take from the options what the figures must be."""
     from gpumap.judge.exit_status import Gate
 
+    if test:
+        return Gate()
     words = {key: options.pop(key) for key in ("inconclusive", "if_absent", "strict")}
     if words["strict"]:  # it fails what the other option lets pass
         words["inconclusive"] = "fail"
-    against = _against(options) if base else None
+    against = _against(options)
     return Gate(_own(options.pop("limit"), benches), against=against, **words)
 
 
@@ -235,25 +226,41 @@ def terms_options(command: F) -> F:
     def collected(**options: Any) -> Any:
         from gpumap.judge.compare import Terms
 
-        return command(terms=Terms(**{name: options.pop(name) for name in _TERMS}), **options)
+        names = (*_TERMS, *_TERMS_OF_REPORTS)
+        return command(terms=Terms(**{name: options.pop(name) for name in names}), **options)
 
-    wrapped: F = _terms_parameters(wrapped_by(collected, command))
+    wrapped: F = _terms_parameters(_report_terms_parameters(wrapped_by(collected, command)))
     return wrapped
 
 
 _terms_parameters = combined(
     setting("--threshold", type=ShareType(), default="5%",
             help="The slowdown that counts."),
-    setting("--judge", metavar="PATTERN", multiple=True,
-            help="Judge these metrics, 'dot.many+fetch.*', or all; repeatable. [default: what the "
-            "headline claims]  Others are shown, and fail if certainly slower."),
     setting("--confirm", is_flag=True,
             help="Measure once more in a fresh process, with the same budget, where a row is "
             "slower or inconclusive, and judge all samples."),
+)  # fmt: skip
+_report_terms_parameters = combined(
+    setting("--judge", metavar="PATTERN", multiple=True,
+            help="Judge these metrics, 'dot.many+fetch.*', or all; repeatable. [default: what the "
+            "headline claims]  Others are shown, and fail if certainly slower."),
     setting("--allow-missing", is_flag=True,
             help="Let rows pass that only one of both reports has."),
     setting("--other-machine", is_flag=True,
             help="Show how a base of another machine differs, without verdicts (else exit 2)."),
+)  # fmt: skip
+
+
+_gate_options = combined(
+    setting("--limit", metavar="LIMIT", multiple=True, type=LimitType(),
+            help="What a metric must be: 'dot.many.speedup>=1.8'; repeatable."),
+    inconclusive_option,
+    if_absent_option,
+    setting("--strict", is_flag=True,
+            help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
+    setting("--base", metavar="FILE", type=FileType(),
+            help="Compare the result with this baseline report (JSON)."),
+    _terms_parameters,
 )  # fmt: skip
 
 
@@ -299,14 +306,12 @@ def output_options(command: F) -> F:
     def collected(
         *,
         format_: str,
-        json: bool,
         output: tuple[Target, ...],
         quiet: bool,
         verbose: bool,
         **others: Any,
     ) -> Any:
         context = click.get_current_context()
-        format_ = chosen_format(format_, json=json)
         refuse_collisions(context, _settings(context.obj))
         if output and context.get_parameter_source("output") is ParameterSource.DEFAULT_MAP:
             say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
@@ -316,29 +321,15 @@ def output_options(command: F) -> F:
     return wrapped
 
 
-json_option = click.option("--json", "json", is_flag=True, help="Short for --format json.")
 _output_parameters = combined(
     setting("--format", "format_", metavar="FORMAT", type=click.Choice(["auto", *FORMATS]),
             default="auto", help=f"The form of the report on stdout: auto, {', '.join(FORMATS)}."),
-    json_option,
     setting("--output", metavar="[FORMAT=]PATH", multiple=True, type=TargetType(),
             help="Write the report to a file too; repeatable."),
     setting("--quiet", is_flag=True, help="No notes and no progress on stderr."),
     setting("--verbose", "-v", is_flag=True,
             help="Tables with every row, column and flag, as wide as they come."),
 )  # fmt: skip
-
-
-def chosen_format(format_: str, *, json: bool) -> str:
-    """Return the format on stdout; --json comes before a variable or file.
-
-    Raises:
-        UsageError: the command line has --json and another format.
-    """
-    source = click.get_current_context().get_parameter_source("format_")
-    if json and source is ParameterSource.COMMANDLINE and format_ != "json":
-        raise click.UsageError(f"--json and --format {format_} are two formats; choose one")
-    return "json" if json else format_
 
 
 def _configured(output: tuple[Target, ...]) -> Iterator[Diagnostic]:

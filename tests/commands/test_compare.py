@@ -129,16 +129,13 @@ def test_nothing_that_is_judged_in_common_is_no_pass(pair):
     (("--judge", "dot.none.*"), 2, set()),
 ])  # fmt: skip
 def test_what_is_judged_is_chosen(pair, judge, code, passed):
-    """Of `compare`; a pattern of nothing is refused, by --base before anything is measured."""
+    """A pattern of nothing is refused."""
     answer = compare(pair, *judge, "--format", "json", base="two.json", new="two.json")
     assert answer.code == code
     verdicts = report(answer)["verdicts"]
     good = {v["id"].partition("[")[0] for v in verdicts if v["verdict"] == "pass"}
     assert good == {f"dot.{name}" for name in passed}
     assert {v["verdict"] for v in verdicts} <= {"pass", "shown"}
-    if code == 2:
-        early = dot(pair.fake(script()), "--base", "two.json", *judge)
-        assert (early.code, "selects no metric of the baseline" in early.err) == (2, True)
 
 
 def test_another_machine_is_compared_only_where_that_is_wished(pair):
@@ -279,7 +276,7 @@ def test_every_option_that_judges_or_writes_is_left_away():
         commands = [group.get_command(context, name) for name in again.COMMANDS]
     commands += [c for g in commands if isinstance(g, click.Group) for c in g.commands.values()]
     named = {p.name for command in commands for p in command.params}
-    assert named >= again.LEFT_AWAY
+    assert named >= again.LEFT_AWAY - {"allow_missing", "other_machine", "judge"}  # of `compare`
     assert named - again.LEFT_AWAY == {
         "size", "dtype", "cases", "sizes", "model", "backend", "budget", "timeout", "precision",
         "reference", "rows", "seed", "dry_run", "require_idle", "comm", "algorithm",
@@ -349,15 +346,14 @@ def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(pair, na
 
 
 def test_a_base_of_another_machine_is_told_before_anything_is_measured(gpumap):
-    """As soon as the devices are known; where that is wished all the same, it is measured."""
+    """As soon as the devices are known."""
     saved(gpumap.fake(script()), "base.json", map_="a->cuda1")
     given = ("--base", "base.json", "--format", "json")
-    refused, wished = dot(gpumap, *given), dot(gpumap, *given, "--other-machine")
+    refused = dot(gpumap, *given)
     real = dot(gpumap, *given, map_="a->cpu0", GPUMAP_BACKEND="numpy")
     assert (refused.code, {row["status"] for row in report(refused)["measurements"]}) == (
         2, {"skipped"},
     )  # fmt: skip
-    assert "ok" in {row["status"] for row in report(wished)["measurements"]}
     assert (real.code, report(real)["measurements"]) == (2, [])  # the base is simulated
 
 

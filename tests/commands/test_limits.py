@@ -44,7 +44,9 @@ def test_a_limit_on_a_device_that_is_not_there_says_what_is(gpumap, keys, code, 
     """What it names is written as a limit takes it."""
     fake = gpumap.fake(script({}, {"name": "One, with [x]"}))
     limit = f"dot.one[{keys}].rate>=1kFLOP/s"
-    answer = fake(*DOT[:-4], "--cases", "one", "--map", "a->cuda1", "--limit", limit, "--json")
+    answer = fake(
+        *DOT[:-4], "--cases", "one", "--map", "a->cuda1", "--limit", limit, "--format", "json"
+    )
     hints = [error["hint"] for error in report(answer)["errors"]]
     assert answer.code == code, answer
     assert [hint.startswith(fix) for hint in hints] == ([True] if fix else [])
