@@ -82,17 +82,17 @@ def deliver(form: Form, output: Output, program: Program) -> None:
         SourceError: a file could not be written; one diagnostic for each of them.
     """
     failures = _write(form, output) if output.targets else ()
-    show(form, output.format, program, verbose=output.verbose)
+    _show(form, output, program)
     if failures:
         from gpumap.errors import SourceError
 
         raise SourceError(failures)
 
 
-def show(form: Form, requested: str, program: Program, *, verbose: bool = False) -> None:
+def _show(form: Form, output: Output, program: Program) -> None:
     """Write to stdout what `form` makes of the format that was requested."""
-    format_ = _format(requested, program)
-    text = form(format_, _style(format_, program)._replace(verbose=verbose))
+    format_ = _format(output.format, program)
+    text = form(format_, _style(format_, program)._replace(verbose=output.verbose))
     try:
         program.stdout.write(text)
         program.stdout.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -108,7 +107,6 @@ def _read(files: Sequence[Path], *, edited: bool) -> list[Report]:
             wrong += error.diagnostics
     if wrong:
         raise SourceError(tuple(wrong))
-    gc.freeze()  # what was read stays: to look for garbage in it takes longer than to show it
     return found
 
 
