@@ -397,9 +397,7 @@ def _bits(right: Any, found: Any) -> str:
     """Return which bits differ: how many, and those of the first element."""
     changed = right ^ found
     at = int(changed.ravel().nonzero()[0][0])
-    count = int(np.bitwise_count(changed).sum()) if hasattr(np, "bitwise_count") else sum(
-        int(each).bit_count() for each in changed.ravel()
-    )  # fmt: skip
+    count = int(np.unpackbits(changed.view(np.uint8)).sum())
     first = f"element {at} has 0x{found.ravel()[at]:08x} for 0x{right.ravel()[at]:08x}"
     return f"{count} wrong bits, {first}"
 
