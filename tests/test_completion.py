@@ -38,9 +38,9 @@ FREE = {
     *("--ab", "--map", "--needs", "--reference", "--limit", "--judge", "--accept"),
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
-    *("--rows", "--grace", "--python", "--expect", "--name", "--rank-from"),
+    *("--grace", "--python", "--expect", "--name", "--rank-from"),
     *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
-    *("--alpha", "--tau", "--chance"),
+    *("--alpha", "--tau", "--chance", "--within"),
 }
 
 

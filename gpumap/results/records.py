@@ -32,7 +32,6 @@ from gpumap.report.parts import Record
 from gpumap.results import outcomes
 
 if TYPE_CHECKING:
-
     from gpumap.model import Case, Check, Fit, Measurement, Reason
 
 
