@@ -190,7 +190,8 @@ class Member:
         self._works[number].poison()
 
     def _run(self, number: int, iterations: int) -> None:
-        self._works[number].run(iterations)
+        if self._works[number] is not None:
+            self._works[number].run(iterations)
 
     def _check(self, number: int) -> Any:
         return self.comm.gather(self._works[number].check())

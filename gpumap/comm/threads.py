@@ -16,7 +16,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpumap.comm.base import OwnService
 from gpumap.dtypes import Array, np
@@ -38,56 +38,34 @@ class _Ended(Exception):
         super().__init__("a rank waits, and another rank has ended, or waits for it")
 
 
-class _Monitor(Protocol):
-    """Who may look at what ranks share, and when."""
-
-    def begin(self, rank: int) -> None:
-        """Return when a rank may begin."""
-
-    def end(self, rank: int) -> None:
-        """Let the others go on: a rank has ended."""
-
-    def within(self, rank: int) -> Any:
-        """Return what lets one rank in at a time, in a `with`."""
-
-    def wait_for(self, rank: int, come: Callable[[], bool]) -> None:
-        """Return when something has come; called within."""
-
-    def wake(self) -> None:
-        """Let those that wait look again; called within."""
-
-    def exclusive(self, rank: int) -> Any:
-        """Return what lets one rank be served at a time, in a `with`."""
-
-
 class _Locks:
-    """The monitor of ranks that run side by side."""
+    """Who may look at what ranks share, and when: ranks that run side by side."""
 
     def __init__(self) -> None:
         self._changed, self._served = threading.Condition(), threading.Lock()
         self.wake = self._changed.notify_all
 
     def begin(self, rank: int) -> None:
-        """Let it begin."""
+        """Return when a rank may begin: at once."""
 
     def end(self, rank: int) -> None:
-        """Do nothing: whoever can run does."""
+        """Let the others go on: they do."""
 
-    def within(self, rank: int) -> threading.Condition:  # noqa: ARG002 - the contract's
-        """Return the lock of what ranks share."""
+    def within(self, rank: int) -> threading.Condition:  # noqa: ARG002 - as `_Turns`
+        """Return what lets one rank in at a time, in a `with`."""
         return self._changed
 
     def wait_for(self, rank: int, come: Callable[[], bool]) -> None:  # noqa: ARG002 - as above
-        """Wait; a rank that ends wakes all that wait."""
+        """Wait until something has come; called within, as `wake`, after which ranks look again."""
         self._changed.wait_for(come)
 
     def exclusive(self, rank: int) -> threading.Lock:  # noqa: ARG002 - as above
-        """Return the lock of what is served."""
+        """Return what lets one rank be served at a time, in a `with`."""
         return self._served
 
 
 class _Turns:
-    """The monitor of scripted ranks: one runs at a time, the earliest by its own clock first."""
+    """The same of scripted ranks: one runs at a time, the earliest by its own clock first."""
 
     def __init__(self, clock: Any, size: int) -> None:
         self._clock = clock
@@ -161,7 +139,7 @@ class _Turns:
 class _Shared:
     """What the ranks of one process share."""
 
-    def __init__(self, size: int, monitor: _Monitor, join: Join) -> None:
+    def __init__(self, size: int, monitor: _Locks | _Turns, join: Join) -> None:
         self.size, self.monitor, self.join = size, monitor, join
         self.ended = 0
         self.failed = False

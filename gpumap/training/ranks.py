@@ -97,6 +97,9 @@ class RankTraining:
         self._take_memory(job.params.algorithm)
         self._inputs = steps.Inputs(config)
         self._step, self._until, self.place = 0, 0, 0.0
+        # a process is on the core that is its device: nothing is made while that computes
+        one_core = comm.name != "local" and self._session.device.in_host_memory
+        self._ahead = 1 if one_core else _AHEAD
         self._parts: Parts = []
         self._began = 0.0
         self._under_way: deque[tuple[Mark, list[Array]]] = deque()
@@ -256,7 +259,7 @@ class RankTraining:
         self._until += steps * self._config.batch
         if service is None or not self._config.rule.asynchronous:
             for _ in range(steps):
-                self._wait(_AHEAD - 1)
+                self._wait(self._ahead - 1)
                 yield self._config.first(self._step, self.comm.rank)
                 self._step += 1
             if service is not None:
@@ -273,7 +276,7 @@ class RankTraining:
         while True:
             after = 2 * first - before  # as far behind the last step as that behind its last one
             nearly_done = self._until - after < _NEARLY_DONE * self._config.batch
-            self._wait(0 if nearly_done else _AHEAD - 1)
+            self._wait(0 if nearly_done else self._ahead - 1)
             before, began = first, self._clock.now()
             first, count = service.ask(most)
             self.spend("sync")

@@ -309,6 +309,8 @@ class ProcessWorkers:
         number = self._processes.make(job.spec)
 
         def command(name: str, *arguments: Any) -> list[Any]:
+            if name == "run":  # it is timed, and its end is a meeting of all: no answer is awaited
+                return self._processes.call("run", number, *arguments)
             answers = self._processes.call("query", number, name, *arguments)
             return self._results(answers[: job.config.workers])
 
