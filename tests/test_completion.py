@@ -38,7 +38,7 @@ FREE = {
     *("--ab", "--map", "--needs", "--reference", "--limit", "--judge", "--accept"),
     *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
-    *("--grace", "--python", "--expect", "--name", "--rank-from"),
+    *("--rows", "--grace", "--python", "--expect", "--name", "--rank-from"),
     *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
     *("--alpha", "--tau", "--chance", "--within"),
 }
