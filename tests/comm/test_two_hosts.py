@@ -56,8 +56,11 @@ def test_mpirun_over_two_hosts_has_one_report(gpumap, hosts):
 
 
 @needs("torch")
-def test_torchrun_over_two_hosts_has_one_report(gpumap, hosts):
-    given = (*GIVEN, "--budget", "4s", "--output", "report.json")
+@pytest.mark.parametrize("command", [
+    GIVEN, ("bench", "train", "--map", "a->cpu0", "--batch-per-device", "64", "--cases", "step"),
+], ids=["allreduce", "train"])  # fmt: skip
+def test_torchrun_over_two_hosts_has_one_report(gpumap, hosts, command):
+    given = (*command, "--budget", "10s", "--output", "report.json")
     other = torchrun(gpumap, hosts, 1, *given)
     code, out, err = ended(torchrun(gpumap, hosts, 0, *given))
     ended(other)
