@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from gpumap.app.output import deliver
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
 
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NONE = "each node writes one: gpumap preflight --output DIR/$(hostname).json"
 
 
@@ -27,6 +29,9 @@ def show_nodes(program: Program, folder: Path, output: Output) -> None:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise QuestionError(f"{folder} has no report (*.json)", _NONE)
+    for path in files:
+        if not _NODE.fullmatch(path.stem):  # in a list of nodes it would be others, or several
+            raise QuestionError(f"{path.name!r} is not called as a node is", _NONE)
     nodes = Nodes([_node(path) for path in files])
     for name, fit in (("passing.txt", True), ("failing.txt", False)):
         write_atomic(folder / name, "".join(f"{each}\n" for each in nodes.names(fit=fit)))

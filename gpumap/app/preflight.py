@@ -15,11 +15,13 @@ from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun
 from gpumap.engine.verify import one_of_each
 from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.files import empty
 from gpumap.inventory import Inventory
 from gpumap.judge.fitness import whose
+from gpumap.kinds import KINDS
 from gpumap.machine.state import link_states
-from gpumap.machine.topology import Tree
-from gpumap.model import Binding, FitnessCheck, Resolution, Screened, replace
+from gpumap.machine.topology import Tree, has_gpu
+from gpumap.model import Binding, FitnessCheck, Kind, Resolution, Screened, replace
 from gpumap.resolve import default_map
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ _LEAST = 5.0  # seconds: in less no sound driver opens a device for certain
 _REPORT = 0.7  # seconds of the limit, for what comes behind the checks
 _HEALTH = 2.0  # seconds of it, for counters that drivers are asked for
 _DRIVER = 0.4  # of the limit, for a driver to list its devices
+_ON_THE_BUS = (Kind.CUDA, Kind.ROCM)  # cards are there for jobs; Intel's may be for a screen
 
 
 class PreflightRequest(NamedTuple):
@@ -70,6 +73,9 @@ def preflight(program: Program, request: PreflightRequest) -> None:
         "preflight", Screened(), program, request.output,
         {**settings, "inconclusive": request.inconclusive}, time_limit=request.within,
     ) as record:  # fmt: skip
+        for target in request.output.targets:
+            if target.path is not None:  # no report of an earlier run passes for this one's
+                empty(target.path)
         record.draft.remarks += doubts
         _Preflight(record, program, request, required).run()
 
@@ -97,9 +103,10 @@ class _Preflight:
         end = self._end - (_HEALTH if real else 0.0)
         self._record.limit.doing = "using the devices"
         env, within = self._program.env, self._request.within
-        DeviceRun(one_of_each(bindings), env, within, end, self._take).run()
+        devices = one_of_each(bindings)
+        DeviceRun(devices, env, within, end, self._take).run()
         self._record.limit.doing = "asking for their health"
-        self._health(bindings, real=real)
+        self._health(devices, real=real)
         self._record.limit.doing = ""
 
     def _bindings(self) -> tuple[Binding, ...]:
@@ -122,7 +129,24 @@ class _Preflight:
                 text = name.absent.message.removeprefix(f"{name.name}: ")
                 hint = name.absent.hint or "`gpumap doctor` says why"
                 self._take(FitnessCheck("device", "missing", text, hint, name.name))
+        source = self._draft.source
+        if source is not None and source.origin == "default":
+            self._take_overlooked(bindings)
         return bindings
+
+    def _take_overlooked(self, bindings: Sequence[Binding]) -> None:
+        """Note GPUs that a default map may lack: it takes what answers, at last the cores."""
+        name_it = "name the devices of the job: gpumap preflight MAP; `gpumap doctor` says why"
+        silent = [each for each in self._inventory.libraries if each.code is not None]
+        for library in silent:
+            text = f"{library.name}: {library.reason}"
+            self._take(FitnessCheck("driver", "cannot-tell", text, name_it))
+        if silent or any(binding.device.kind.row.maker for binding in bindings):
+            return
+        for row in (row for kind, row in KINDS.items() if kind in _ON_THE_BUS):
+            if row.vendor is not None and has_gpu(Tree(Path("/")), row.vendor):
+                text = f"a GPU of {row.maker} is on the PCI bus, and no driver lists it"
+                self._take(FitnessCheck("driver", "cannot-tell", text, name_it))
 
     def _health(self, bindings: Sequence[Binding], *, real: bool) -> None:
         devices = [binding.device for binding in bindings]

@@ -11,6 +11,7 @@ processes that is a thread of rank 0.
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -184,7 +185,9 @@ class ProcessComm(Comm, Protocol):
         def work() -> None:
             try:
                 _serve(self, served, lock)
-            except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+            except BaseException as error:  # noqa: BLE001 - it is said, and ends all ranks
+                sys.excepthook(type(error), error, error.__traceback__)
+                self.abort()  # those that wait for an answer would wait for ever
                 failure.append(error)
 
         thread = threading.Thread(target=work, daemon=True)

@@ -123,6 +123,7 @@ class _Turns:
     def _change(self, rank: int) -> None:
         """Let the earliest rank go on; return when it is this one."""
         if not self._ready:  # all of them wait: the first one that ends wakes the others
+            self._asleep.pop(rank, None)
             raise _Ended
         following = self._next()
         if following != rank:

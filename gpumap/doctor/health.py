@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Xid errors that a faulty program causes, and no faulty device (NVIDIA, "XID Errors").
 _OF_PROGRAMS = frozenset((13, 31, 43, 45, 68))
-_HARMLESS = ("power cap", "sync boost", "display clocks")
+HARMLESS = ("power cap", "sync boost", "display clocks")
 _AMD, _UNCORRECTED = "ras/umc_err_count", re.compile(r"^ue: (\d{1,18})$", re.MULTILINE)
 _WATT = 1000  # milliwatts
 _FIXES = {
@@ -145,7 +145,7 @@ def _of_nvidia(device: Device, known: Health) -> Iterator[Item]:
         return
     yield "driver", "fit", f"NVML answers; {found.gpu.driver or 'driver unknown'}"
     yield from _counters(found.facts)
-    yield from _xids(device, known)
+    yield from _xids(found.gpu.pci, known)
     yield from _now(found, known)
 
 
@@ -187,11 +187,12 @@ def _shown(count: int | None) -> str:
     return "an unknown number of" if count is None else str(count)
 
 
-def _xids(device: Device, known: Health) -> Iterator[Item]:
-    if known.log is not None:
-        yield "xid", "cannot-tell", f"the kernel's log (/dev/kmsg): {known.log}"
+def _xids(address: str | None, known: Health) -> Iterator[Item]:
+    if known.log is not None or address is None:
+        why = known.log or "which of its lines are of this device is not known"
+        yield "xid", "cannot-tell", f"the kernel's log (/dev/kmsg): {why}"
         return
-    numbers = known.xids.get(device.pci or "", ())
+    numbers = known.xids.get(address, ())
     bad = [number for number in numbers if number not in _OF_PROGRAMS]
     text = f"Xid {', '.join(map(str, bad))} since boot" if bad else "none of hardware since boot"
     yield "xid", "unfit" if bad else "fit", text
@@ -199,11 +200,14 @@ def _xids(device: Device, known: Health) -> Iterator[Item]:
 
 def _now(found: GpuHealth, known: Health) -> Iterator[Item]:
     """Yield what holds a device back at this moment, and who else is on it."""
-    reasons = None if found.throttle is None else [r for r in found.throttle if r not in _HARMLESS]
+    reasons = None if found.throttle is None else [r for r in found.throttle if r not in HARMLESS]
     text = "not readable" if reasons is None else ", ".join(reasons) or "nothing holds it back"
     yield "throttle", _known(reasons, fit=not reasons), text
     processes = found.processes
     listed = ", ".join(_process(one, known) for one in processes or ())
+    if not processes and found.hidden:
+        yield "processes", "cannot-tell", f"{found.hidden} that this container does not show"
+        return
     text = "not readable" if processes is None else listed or "no other process"
     yield "processes", _known(processes, fit=not processes), text
 

@@ -87,7 +87,8 @@ class Requirements:
 
     def _is_model(self, device: Device) -> bool:
         wanted = (self.model or "").casefold()
-        return wanted in device.name.casefold() or wanted == str(device.kind)
+        whole = rf"(?<![0-9a-z]){re.escape(wanted)}(?![0-9a-z])"  # an A100 is no A10
+        return wanted == str(device.kind) or bool(re.search(whole, device.name.casefold()))
 
     def of_device(self, device: Device, gpu: GpuHealth | None) -> Iterator[Item]:
         """Yield whether a device is as required, as far as its driver tells."""

@@ -7,6 +7,7 @@ rest goes on in another process while there is time.
 from __future__ import annotations
 
 import json
+import math
 import time
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,7 +40,8 @@ _LAST = 0.5  # seconds of a soak's end, in which its last lines are written
 _LONG, _SOAK = 60.0, 600.0  # seconds from which on a tier begins
 _LIMITS = {"open": 0.4, "siblings": 0.5, "all-at-once": 0.5}  # shares of the whole time
 _LIMIT, _CAP = 0.15, 30.0  # of any other step; seconds of any
-_CERTAIN = {"open": 3.5}  # seconds without an answer that tell a hang: a driver opens in one or two
+# seconds without an answer that tell a hang: a driver opens in one or two
+_CERTAIN = {"open": 3.5, "all-at-once": math.inf}
 _ELSE = 1.0
 _FIXES = {
     "wrong-data": "do not trust this device: check its memory, cable and driver",
@@ -182,10 +184,10 @@ class DeviceRun:
 
     def _note(self, check: FitnessCheck) -> None:
         key: Key = (check.what, check.name, check.other)  # type: ignore[assignment] # of a child's
-        if key not in self._done:
+        if key not in self._done or check.fitness != "fit":  # a later process may find it wrong
             self._done.add(key)
             self._found(check)
-        first = check.what in ("open", "upload", "download")
+        first = check.what in ("open", "upload", "download", "product")
         if first and check.fitness != "fit" and check.name is not None:
             self._lost.add(check.name)
 

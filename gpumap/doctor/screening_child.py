@@ -23,6 +23,7 @@ from gpumap.backends.base import Host
 from gpumap.backends.probe import answer
 from gpumap.bench.verified_copies import Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.doctor.evidence import IDEAL
+from gpumap.doctor.health import HARMLESS
 from gpumap.doctor.probes import concurrent_gain, fitting_size
 from gpumap.doctor.screening import ALONE, Key, Step, Tier, fix_of
 from gpumap.engine.base import Iteration, wrong
@@ -58,7 +59,6 @@ _BLOCKS, _WARM = 30, 3  # samples of each device, and those before them that do 
 _COMPARING = 0.12  # of the job's time, for each comparison of siblings
 _AT_ONCE = 10.0  # seconds
 _CONTENTION = 0.2  # cores that others use, from which on a slow core is no finding
-_CAPPED = "power cap"  # the steady state of a card at work
 _TURN = 1.0  # seconds of a soak on one device, before the next one's turn
 _TURNS = 4  # that each device has at least
 
@@ -204,7 +204,7 @@ class Screening:
 
     def _siblings(self, what: Step, works: Works) -> Iterator[Mapping[str, Any]]:
         """Yield a check for each device of which there are several: is it as fast as the others?"""
-        groups = alike({name: self._model(name) for name in works})
+        groups = alike({name: self._model(name, what) for name in works})
         for names in groups:
             if not all((what, name, None) in self._done for name in names):
                 yield from self._group(what, {name: works[name] for name in names})
@@ -220,9 +220,12 @@ class Screening:
             for name, make in works.items():
                 yield {"begin": (what, name, None)}
                 series[name] = self._calibrated(name, make())
-            yield from self._compared(what, series)
+            for line in self._compared(what, series):
+                name = line["begin"][1] if "begin" in line else name
+                yield line
         except GpumapError as error:
-            yield {"check": _check((what, name, None), "unfit", str(error), None)}
+            fitness: Fitness = "wrong-data" if isinstance(error, WrongDataError) else "unfit"
+            yield {"check": _check((what, name, None), fitness, str(error), None)}
 
     def _compared(self, what: Step, series: Mapping[str, Series]) -> Iterator[Mapping[str, Any]]:
         around, real = Neighbours(), self._real(series)
@@ -238,7 +241,7 @@ class Screening:
             yield {"check": _check((what, name, None), *self._judged(name, found, others))}
         for name in series:
             why = held.get(self._device(name).id, "")
-            if why and why != _CAPPED:
+            if why and why not in HARMLESS:
                 yield {"check": _check(("throttle", name, None), "unfit", why, None)}
 
     def _calibrated(self, name: str, work: Iteration) -> Series:
@@ -253,9 +256,11 @@ class Screening:
         devices = (self._device(name) for name in names)
         return [device for device in devices if device.backend != "fake"]
 
-    def _model(self, name: str) -> tuple[object, ...]:
+    def _model(self, name: str, what: Step) -> tuple[object, ...]:
+        """Return what devices have in common that should be as fast; a link has a node, too."""
         device = self._device(name)
-        return device.backend, device.kind, device.name, device.memory_total, device.units
+        near = device.numa_node if what in ("upload-rate", "download-rate") else None
+        return device.backend, device.kind, device.name, device.memory_total, device.units, near
 
     def _blocks(
         self, what: Step, series: Mapping[str, Series], times: dict[str, list[float]]
@@ -330,8 +335,9 @@ class Screening:
                     yield {"check": _check(("soak", name, None), "wrong-data", text, None)}
                     del self._products[name]
         for name in self._products:
-            text = f"{launches[name]} launches, every bit as in the first, which is verified"
-            yield {"check": _check(("soak", name, None), "fit", text, None)}
+            if launches[name] > 1:
+                text = f"{launches[name]} launches, every bit as in the first, which is verified"
+                yield {"check": _check(("soak", name, None), "fit", text, None)}
 
     def _turn(
         self, name: str, end: float, launches: dict[str, int], right: dict[str, Any]

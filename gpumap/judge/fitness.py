@@ -44,7 +44,8 @@ def compared(
     ratios = {name: _ratios(name, times) for name in times}
     ways = [partial(_change, ratios[name]) for name in times]
     slow = alarms(ways, tolerance, RATE)
-    return {name: (_share(ways[n](RATE)), n in slow) for n, name in enumerate(times)}
+    known = RATE / max(len(times), 1)  # as it takes to name one
+    return {name: (_share(ways[n](known)), n in slow) for n, name in enumerate(times)}
 
 
 def _ratios(name: str, times: Mapping[str, Sequence[float]]) -> list[float]:
@@ -76,7 +77,8 @@ def alike(models: Mapping[str, tuple[object, ...]]) -> list[list[str]]:
 
 def by_name(checks: Sequence[FitnessCheck]) -> dict[str, tuple[FitnessCheck, ...]]:
     """Return the checks of each name; a pair that failed is of the name that more of them have."""
-    bad = Counter(n for c in checks if c.fitness != "fit" for n in (c.name, c.other) if c.other)
+    sure = [c for c in checks if c.other and c.fitness not in ("fit", "cannot-tell")]
+    bad = Counter(name for check in sure for name in (check.name, check.other))
     found: dict[str, tuple[FitnessCheck, ...]] = {}
     for check in checks:
         names = [name for name in (check.name, check.other) if name is not None]

@@ -153,7 +153,9 @@ def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
     handle = library.nvmlDeviceGetHandleByIndex(gpu.index)
     asked = ((name, _fact(library, *query, handle)) for name, query in _HEALTH.items())
     facts = {name: value for name, value in asked if value is not _NONE}
-    return GpuHealth(gpu, facts, held_back(library, handle), processes_on(library, handle))
+    seen, every = processes_on(library, handle), _first(library, _PROCESSES, handle)
+    hidden = sum(one.pid != os.getpid() for one in every or ()) - len(seen or ())
+    return GpuHealth(gpu, facts, held_back(library, handle), seen, max(hidden, 0))
 
 
 _NONE = object()  # the device has no such thing
@@ -298,6 +300,7 @@ class GpuHealth:
     facts: Mapping[str, Any] = field(default_factory=dict)
     throttle: tuple[str, ...] | None = None
     processes: tuple[GpuProcess, ...] | None = None
+    hidden: int = 0  # more processes, which a container does not show
 
 
 class GpuLook(NamedTuple):

@@ -28,6 +28,8 @@ class Node(NamedTuple):
         text = report.headline.text if report.headline else "no headline"
         if not isinstance(report.result, Screened):
             return cls(name, "cannot-tell", f"it is a report of {report.kind}")
+        if report.simulated:
+            return cls(name, "cannot-tell", "it is simulated: of no node")
         fit = report.exit_code == 0 and not report.errors
         verdict = worst(report.result.checks)
         return cls(name, "fit" if fit else "cannot-tell" if verdict == "fit" else verdict, text)

@@ -181,12 +181,26 @@ class RankTraining:
         if any(failed):  # another rank reports it
             return judged(steps.METHOD, 0.0), ""
         self.poison()
-        gradient = steps.checked(self._config, self.comm.rank, self._worker, self._initial)
-        if not self._sums:
-            return gradient, ""
+        gradient = self._together(
+            lambda: steps.checked(self._config, self.comm.rank, self._worker, self._initial)
+        )
+        if gradient is None or not self._sums:
+            return gradient or judged(steps.METHOD, 0.0), ""
         actual, expected = self._exchanged()
         digest = hashlib.sha256(actual.tobytes()).hexdigest()
         return worse(gradient, steps.same([actual], expected)), digest
+
+    def _together(self, action: Callable[[], Check]) -> Check | None:
+        """Return what an action of every rank comes to; None where it has failed on another one."""
+        failure, result = None, None
+        try:
+            result = action()
+        except GpumapError as error:  # the others would wait in what comes next
+            failure = error
+        failed = gathered(self.comm, failure is not None)
+        if failure is not None:
+            raise failure
+        return None if any(failed) else result
 
     def parameters(self) -> Array | None:
         """Return the trained parameters, on rank 0 only.

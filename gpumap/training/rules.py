@@ -242,7 +242,8 @@ class Gosgd(Rule):
                 self._blend(*message)
 
     def _send(self, to: int) -> None:
-        if self._spec.asynchronous and self._comm.sending() >= _SENDING:
+        under_way = self._comm.sending()  # it also forgets what has been sent
+        if self._spec.asynchronous and under_way >= _SENDING:
             return
         array = self._rank.snapshot()
         self.weight /= 2

@@ -43,6 +43,7 @@ _INTERFACE = "a network of one's own has parameters, batch and gradients: see RE
 _MODULE = "a torch.nn.Module has batch and loss, too: see docs/training.md"
 _MODEL_CLASS = "train it by gpumap.BSP().init(devices, modelfile, modelclass), or gpumap run --cfg"
 _FAILING = (Exception, SystemExit)  # errors of the user's code; a script may exit
+_MAKING = threading.RLock()  # of objects of a user's class
 
 
 class Data(Protocol):
@@ -137,8 +138,8 @@ class UserNetwork:
         return sum(array.size for array in self._arrays)
 
     def made(self) -> Any:
-        """Return a new object of the class."""
-        with _running(self.name, "cannot be made"):
+        """Return a new object of the class; one at a time: it may seed what threads share."""
+        with _MAKING, _running(self.name, "cannot be made"):
             return self._class()
 
     def initial(self, seed: int) -> Array:  # noqa: ARG002 - it knows its own

@@ -191,6 +191,7 @@ class LocalWorkers:
             label = f"{worker.name} (worker {number}, {worker.session.device.ref})"
             return RankTraining(job, comm, worker, clock, label)
 
+        _ = job.initial  # once, before each thread would make it
         made = ranks.run(make)
 
         def command(name: str, *arguments: Any) -> list[Any]:

@@ -117,6 +117,16 @@ def test_no_process_of_a_driver_is_left(faulty, tmp_path, call):
 
 
 @opencl
+def test_a_default_map_that_a_driver_is_missing_from_is_not_fit(faulty):
+    """Cores take the place of what does not answer: that says nothing of the node's devices."""
+    answer = faulty("abort@probe", "preflight", "--within", "20s", "--format", "json")
+    found = checked(answer.out)["checks"]
+    (driver,) = [check for check in found if check["what"] == "driver"]
+    assert (answer.code, driver["fitness"]) == (5, "cannot-tell")
+    assert driver["text"].startswith("pyopencl: ")
+
+
+@opencl
 def test_what_a_program_itself_has_started_stays(tmp_path, built_stubs):
     """`gpumap.open` ends what its probe's driver has left, and nothing else."""
     program = (

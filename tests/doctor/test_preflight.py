@@ -21,7 +21,16 @@ from gpumap.judge.fitness import by_name, compared
 from gpumap.machine import nvml
 from gpumap.machine.kernel_log import records, xids
 from gpumap.machine.topology import Tree, read
-from gpumap.model import Binding, Device, DeviceRef, Kind, LinkState, worst
+from gpumap.model import (
+    Binding,
+    Device,
+    DeviceRef,
+    FitnessCheck,
+    Kind,
+    LinkState,
+    replace,
+    worst,
+)
 from gpumap.model.io import plain
 
 FAST = {"latency": 5e-6, "rate": 1e9}
@@ -327,3 +336,39 @@ def test_a_driver_that_hangs_does_not_exceed_the_limit(gpumap, options, code):
     found = {check["what"]: check["fitness"] for check in report["result"]["checks"]}
     assert answer.code in (1, code)  # an upload without an answer in 0.75 s, or no time for it
     assert found["upload"] in ("unfit", "cannot-tell")
+
+
+def test_what_a_later_process_finds_wrong_counts(scripted):
+    """The product was right in the process before: the verdict is that of the worst."""
+    bindings, env = scripted({}, {})
+    checks = []
+    run = DeviceRun(bindings, env, 10.0, time.monotonic(), checks.append)
+    for fitness in ("fit", "fit", "wrong-data"):
+        run._note(FitnessCheck("product", fitness, "", None, "dev0"))
+    assert [check.fitness for check in checks] == ["fit", "wrong-data"]
+
+
+def test_a_pair_that_had_no_time_blames_no_other_name():
+    """dev5 hangs with dev0; the pairs of dev5 that were not tried say nothing of either end."""
+    checks = [FitnessCheck("pair", "unfit", "no answer", "", "dev0", "dev5")]
+    checks += [FitnessCheck("pair", "cannot-tell", "", "", "dev5", f"dev{n}") for n in (1, 2)]
+    found = {name: worst(each) for name, each in by_name(checks).items()}
+    assert (found["dev0"], found["dev5"]) == ("unfit", "unfit")
+
+
+def test_blocks_that_could_name_no_device_show_no_device_as_fit():
+    """Of eight devices it takes ten blocks; with eight the slow one would pass."""
+    times = {f"dev{n}": [2.0 if n == 5 else 1.0] * 8 for n in range(8)}
+    assert set(compared(times).values()) == {(None, False)}
+    assert compared({name: each * 2 for name, each in times.items()})["dev5"][1]
+
+
+@pytest.mark.parametrize(("wanted", "name", "fit"), [
+    ("A10", "NVIDIA A100-SXM4-80GB", "missing"), ("A100", "NVIDIA A100-SXM4-80GB", "fit"),
+    ("H200", "NVIDIA GH200 480GB", "missing"), ("h200", "NVIDIA H200", "fit"),
+])  # fmt: skip
+def test_a_model_is_a_whole_word_of_a_name(scripted, wanted, name, fit):
+    (binding,), _ = scripted({})
+    found = [Binding("a", replace(binding.device, name=name))]
+    ((what, fitness, _),) = Requirements(1, wanted).of_node(found)
+    assert (what, fitness) == ("count", fit)
