@@ -18,7 +18,6 @@ from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.files import empty
 from gpumap.inventory import Inventory
 from gpumap.judge.fitness import whose
-from gpumap.kinds import KINDS
 from gpumap.machine.state import link_states
 from gpumap.machine.topology import Tree, has_gpu
 from gpumap.model import Binding, FitnessCheck, Kind, Resolution, Screened, replace
@@ -143,7 +142,7 @@ class _Preflight:
             self._take(FitnessCheck("driver", "cannot-tell", text, name_it))
         if silent or any(binding.device.kind.row.maker for binding in bindings):
             return
-        for row in (row for kind, row in KINDS.items() if kind in _ON_THE_BUS):
+        for row in (kind.row for kind in _ON_THE_BUS):
             if row.vendor is not None and has_gpu(Tree(Path("/")), row.vendor):
                 text = f"a GPU of {row.maker} is on the PCI bus, and no driver lists it"
                 self._take(FitnessCheck("driver", "cannot-tell", text, name_it))
