@@ -93,7 +93,12 @@ def test_what_is_remembered_stays_alike(four, optimizer):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_every_device_exchanges_by_every_rule(four, rule):
-    """What is learned is no more than what one learns is off, and all phases are there."""
+    """All phases are there, and what is learned is near what one worker learns.
+
+    In step it is off by half of that at most. Where each goes at its own pace one of the three may
+    take all 60 steps, or none with the weight that counts: it goes the same way, and three times as
+    far at most.
+    """
     made, config = training(four[:3], rule, rate=0.01)
     made.poison()
     made.record()
@@ -101,8 +106,11 @@ def test_every_device_exchanges_by_every_rule(four, rule):
     made.finish()
     phases = made.phases()
     assert phases["comm"] > 0.0
-    off = abs(made.parameters() - alone(config, 20, 0.01)).max()
-    assert off <= 0.5 * abs(alone(config, 20, 0.01) - NET.initial(1)).max()
+    first, one = NET.initial(1), alone(config, 20, 0.01)
+    found = made.parameters()
+    assert np.dot(found - first, one - first) > 0.0
+    off, most = abs(found - one).max(), 3.0 if rule in OWN_PACE else 0.5
+    assert off <= most * abs(one - first).max()
     assert made.check().passed
 
 
