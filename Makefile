@@ -25,7 +25,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages.
 LOOK := chromium chromium-driver
 
-.PHONY: quick test ci lint types unit programs opencl cuda mpi waiting alone unit-pygpu unit-intel expected budget long mutants system system-long axe speed frameworks frameworks-long gpu gpu-wheels docs package clean
+.PHONY: quick test ci lint types unit programs opencl cuda mpi waiting alone venv-pygpu unit-pygpu unit-intel expected budget long mutants system system-long axe speed frameworks frameworks-long gpu gpu-wheels docs package clean
 
 # The core: statistics, parser, dot, the runner, verdicts, causes, the fit, two backends.
 QUICK = $(patsubst %,tests/%.py,test_stats test_parse test_fit bench/test_dot bench/test_runner \
@@ -38,8 +38,8 @@ quick: $(VENV_QUICK)/.installed
 # What has one thread, or waits for a network, is done two at a time there.
 test: lint types unit
 ci:
-	$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed $(VENV_FRAMEWORKS)/.installed
-	$(MAKE) --no-print-directory --jobs 2 lint types docs
+	$(MAKE) --no-print-directory $(VENV)/.installed
+	$(MAKE) --no-print-directory --jobs 3 $(VENV_FRAMEWORKS)/.installed venv-pygpu lint types docs
 	$(MAKE) --no-print-directory unit programs opencl cuda mpi waiting alone frameworks unit-pygpu unit-intel
 
 # OpenCL's driver is PoCL's wheel; in CI Intel's runtime (900 MB) is there too. CuPy is here without a GPU
@@ -156,6 +156,9 @@ PYGPU = tests/backends/conformance $(call BACKENDS_OF,numpy third_party registry
 	tests/contexts tests/commands/test_real_devices.py \
 	$(patsubst %,tests/bench/test_%.py,dot train transfer chain_work allreduce)
 NOT_PYGPU = tests/kernels/test_oclgrind.py
+venv-pygpu:
+	@if $(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2> /dev/null; then \
+		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed; fi
 unit-pygpu:
 	@if reason=$$($(DEBIAN_PYTHON) -c 'import pygpu, ensurepip' 2>&1); then \
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed && \
