@@ -36,7 +36,7 @@ class Requirements:
 
     Attributes:
         count: Devices of the map, at least.
-        model: A part of each device's name, or its kind.
+        model: A whole word of each device's name, or several, or its kind.
         memory: Bytes of each device, at least; in the file a size: "140GB".
         driver: Its version, at least: "550".
         link_width: Lanes in use, at least.

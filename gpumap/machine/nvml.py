@@ -153,9 +153,10 @@ def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
     handle = library.nvmlDeviceGetHandleByIndex(gpu.index)
     asked = ((name, _fact(library, *query, handle)) for name, query in _HEALTH.items())
     facts = {name: value for name, value in asked if value is not _NONE}
-    seen, every = processes_on(library, handle), _first(library, _PROCESSES, handle)
+    every = _first(library, _PROCESSES, handle)
+    seen = None if every is None else _seen(every)
     hidden = sum(one.pid != os.getpid() for one in every or ()) - len(seen or ())
-    return GpuHealth(gpu, facts, held_back(library, handle), seen, max(hidden, 0))
+    return GpuHealth(gpu, facts, held_back(library, handle), seen, hidden)
 
 
 _NONE = object()  # the device has no such thing
@@ -422,9 +423,12 @@ def processes_on(library: Any, handle: Any) -> tuple[GpuProcess, ...] | None:
     NVML's numbers are the host's: in a container this process has another one, and no folder
     of that name. A process that is not visible shows in the share of time, not by its number.
     """
-    listed, own = _first(library, _PROCESSES, handle), os.getpid()
-    if listed is None:
-        return None
+    listed = _first(library, _PROCESSES, handle)
+    return None if listed is None else _seen(listed)
+
+
+def _seen(listed: Iterable[Any]) -> tuple[GpuProcess, ...]:
+    own = os.getpid()
     others = (p for p in listed if p.pid != own and Path(f"/proc/{p.pid}").exists())
     return tuple(GpuProcess(p.pid, _memory(p.usedGpuMemory)) for p in others)
 

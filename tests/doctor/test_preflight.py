@@ -199,6 +199,9 @@ def test_a_card_that_is_not_well_is_unfit_and_says_why(what, seen, given):
     ({"DeviceGetComputeRunningProcesses_v3": NvmlError(4)}, {"processes"}),
     ({"DeviceGetCurrentClocksEventReasons": NvmlError(4)}, {"throttle"}),
     ({"why": "Operation not permitted"}, {"xid"}),
+    # a process of the host, whose number a container does not show
+    ({"DeviceGetComputeRunningProcesses_v3": [SimpleNamespace(pid=2**22 + 1, usedGpuMemory=1)]},
+     {"processes"}),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_no_pass(given, whats):
     checks = examined(**given)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gpumap.report.charts import Chart
 
 KINDS = ("speedups", "curves", "matrices")
-MOST = 6  # charts of a kind: more than that nobody looks at
+MOST = 6  # charts of a kind: more than that are too many to look at
 
 
 def charts(report: Report) -> Iterator[Chart]:
