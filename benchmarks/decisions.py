@@ -1,6 +1,6 @@
 """How often intervals hold, rows are flagged and comparisons are decided: simulated, and real.
 
-    python -m benchmarks.decisions [--runs 1000] [--pairs 0] [--budget 8s]
+    python -m benchmarks.decisions [--runs 1000] [--pairs 0] [--budget 12s]
 
 An independent generator (NumPy: normal, lognormal, Pareto, AR 0.5 and 0.8, frequency steps, steal,
 spikes) feeds the code that decides: medians and ratios with the stopping rule, fits, break-evens,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 KINDS = ("normal", "lognormal", "pareto", "ar 0.5", "ar 0.8", "steps", "steal", "spikes")
 SETTINGS = Settings(math.inf, math.inf)
-BLOCKS = 24  # of the default `bench dot --size 1024` in 8 s
+BLOCKS = 24  # fewer than the default `bench dot --size 1024` takes: 88 in 12 s
 CASES = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads", "solo b")
 ROWS = len(CASES)
 SHOWN = "many+fetch"  # what the gate does not judge, unless it is certainly slower
@@ -403,7 +403,7 @@ def _arguments() -> Any:
     parser.add_argument("--runs", type=int, default=1000, help="of each cell; 0: none")
     parser.add_argument("--jobs", type=int, default=2, help="processes of the simulation")
     parser.add_argument("--pairs", type=int, default=0, help="real ones of each kind")
-    parser.add_argument("--budget", default="8s", help="of each real run")
+    parser.add_argument("--budget", default="12s", help="of each real run")
     parser.add_argument("--cases", default="", help="of each real run; all, if not said")
     parser.add_argument("--keep", default="", help="folder for the reports of real runs")
     parser.add_argument("--measure", help=argparse.SUPPRESS)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @cases_option("dot", "Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.")
 @reference_option
-@benchmark_options(8.0, "dot", "control")
+@benchmark_options(12.0, "dot", "control")
 def dot(request: Request, **options: Any) -> None:
     """Measure one matrix product for each name, on one device and on all of them.
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Explain = Callable[[Sequence[Measurement]], list[Measurement]]  # rows of a group, with causes
 
-_WARM_SHARE = 0.3  # of a group's time, for all its cases together
+_WARM_SHARE = 0.1  # of a group's time, for all its cases together
 _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
 _NO_TIME = "no time was left: raise --budget"
 WORDS = {"error": "an error ended the run"}  # for what was not measured; else its own word

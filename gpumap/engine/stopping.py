@@ -50,7 +50,7 @@ _SHARE = 0.01  # of the time, that looking may take: a large machine has many fi
 # Takes the ids of the devices that worked just now; returns what holds devices back, by their ids.
 Look = Callable[[Collection[str]], Mapping[str, str]]
 FEWEST = 6  # blocks, the fewest of which there is an interval
-JUDGED = 40  # blocks, after which half of the time is enough; chosen, not measured
+JUDGED = 80  # blocks, after which half of the time is enough (docs/measured/2026-11-28-gate.md)
 _FIRST = 0.5  # of a group's time, for the cases that matter most
 _SWEEP_SHARES = 2  # of the time, for a sweep of sizes; 1 for another group
 _WARM = 1  # samples before them, where calibrating has taken the others

@@ -4,7 +4,8 @@ Each time (or issue interval) is judged as it is, and relative to the control pr
 block. Each speed-up is judged as it is: it is a ratio inside its blocks already.
 
 - slower relative to the control: the work became slower (reason `work-slower`).
-- slower as it is, and its control with it: the device became slower (reason `device-slower`).
+- slower as it is, and its control with it: the device became slower (reason `device-slower`), by
+  more than twice the threshold where the work surely did not: machines drift between two runs.
 - a pass is a time that passes as it is, and is no alarm relative to its control; or one that passes
   relative to its control while the machine's own speed varies too much to tell (`device-unclear`).
 - shown: no alarm, and not of the metrics that are judged (`gpumap.judge.claims`). An alarm is
@@ -60,6 +61,7 @@ WHY: dict[str, str] = {
     "other-reference": "its reference differs between the reports",
     "impossible": "it is above its ceiling in one of the reports",
 }
+DRIFT = 2.0  # thresholds by which a device may be slower whose work surely is not
 SUSPICIOUS = ("regression", "inconclusive")  # what another measurement may clear up
 NO_ALARM = ("improvement", "pass", "inconclusive")
 JUDGED = ("regression", *NO_ALARM)  # both runs have the metric
@@ -267,21 +269,33 @@ class _Judge:
             return "inconclusive", unlike
         if (pair.id, pair.metric, True) in self._alarmed:
             return "regression", "work-slower"
-        if (pair.id, pair.metric, False) in self._alarmed:
-            return "regression", "device-slower" if pair.controlled else None
         if raw is None:
             return "inconclusive", "few-samples"
+        if (pair.id, pair.metric, False) in self._alarmed and not self._drifted(pair, raw):
+            return "regression", "device-slower" if pair.controlled else None
         return self._passed(pair, raw)
+
+    def _drifted(self, pair: Pair, raw: Change) -> bool:
+        """Return whether the device alone is slower, by no more than one drifts between runs."""
+        return pair.controlled and self._near(pair, raw) and self._passes_relative(pair)
+
+    def _near(self, pair: Pair, raw: Change) -> bool:
+        """Return whether a metric looks as fast as it must be; with a control it may drift."""
+        most = DRIFT if pair.controlled else 1.0
+        return raw.value < math.log(1.0 + most * self._threshold)
+
+    def _passes_relative(self, pair: Pair) -> bool:
+        relative = pair.change(self._level, relative=True)
+        return passing(relative, self._threshold) != "inconclusive"
 
     def _passed(self, pair: Pair, raw: Change) -> tuple[VerdictWord, VerdictReason | None]:
         """Return the word for a metric that is no alarm, and why it is no pass, or a close one."""
         word, limit = passing(raw, self._threshold), math.log(1.0 + self._threshold)
         if word != "inconclusive":
             return word, None
-        if raw.value < limit or (pair.controlled and pair.disturbed):
-            relative = pair.change(self._level, relative=True)
-            if passing(relative, self._threshold) != "inconclusive":
-                return "pass", "cpu-times" if pair.metric == SPEEDUP else "device-unclear"
+        shared = pair.controlled and pair.disturbed
+        if (shared or self._near(pair, raw)) and self._passes_relative(pair):
+            return "pass", "cpu-times" if pair.metric == SPEEDUP else "device-unclear"
         short = raw.low > limit and pair.change(self._strictest) is None  # among so many metrics
         return word, "few-samples" if short else "wide-interval"
 

@@ -79,8 +79,6 @@ class Row:
     def series(self, metric: str, *, relative: bool = False) -> dict[int, float]:
         """Return a judged metric, one number for each block; none where it is absent."""
         seconds = _by_block(self.row)
-        if metric == SPEEDUP and relative:
-            return _over(_sums(map(_relative, self.references)), _relative(self.row))
         if metric == SPEEDUP:
             return _over(_sums(map(_by_block, self.references)), seconds)
         if relative and self.control is not None:
@@ -139,12 +137,27 @@ class Pair:
         """
         sides = self.base, self.new
         over = relative and self._alike
-        result = self._change([s.series(self.metric, relative=over) for s in sides], level)
+        if over and self.metric == SPEEDUP:
+            result = self._relative_gain(level)
+        else:
+            result = self._change([s.series(self.metric, relative=over) for s in sides], level)
         if relative or (result is None and self.metric == SPEEDUP):
             by_cpu = self._change([side.by_cpu(self.metric) for side in sides], level)
             known = [each for each in (result, by_cpu) if each is not None]
             result = min(known, key=lambda each: each.high - each.low, default=None)
         return -result if result is not None and self.metric == SPEEDUP else result
+
+    def _relative_gain(self, level: float) -> Change | None:
+        """Return the change of a speed-up whose times are each relative to its own control.
+
+        The controls take out what the times of a block share. What is left of both is independent:
+        the difference of their two changes varies less than that of a ratio for each block.
+        """
+        sides = self.base, self.new
+        references = [_sums(map(_relative, side.references)) for side in sides]
+        before = self._change(references, level)
+        behind = self._change([_relative(side.row) for side in sides], level)
+        return before - behind if before is not None and behind is not None else None
 
     def _change(self, both: Sequence[Mapping[int, float]], level: float) -> Change | None:
         each = located(list(_over(both[1], both[0]).values()), level) if self.interleaved else None
@@ -353,6 +366,13 @@ class Change:
         """Return the negated change, for a metric that is better if higher."""
         return Change(-self.value, -self.high, -self.low)
 
+    def __sub__(self, other: Change) -> Change:
+        """Return the difference of two independent changes."""
+        value = self.value - other.value
+        low = math.hypot(self.value - self.low, other.high - other.value)
+        high = math.hypot(self.high - self.value, other.value - other.low)
+        return Change(value, value - low, value + high)
+
 
 # The change of one metric, more is worse, with an interval of this one-sided error at either end;
 # None where there are too few samples for it.
@@ -407,10 +427,8 @@ def change(base: stats.Location | None, new: stats.Location | None) -> Change | 
     """Return the difference of two medians of logarithms, each with an interval of its own run."""
     if base is None or new is None:
         return None
-    value = new.value - base.value
-    low = math.hypot(new.value - new.low, base.high - base.value)
-    high = math.hypot(new.high - new.value, base.value - base.low)
-    return Change(value, value - low, value + high)
+    before, after = (Change(one.value, one.low, one.high) for one in (base, new))
+    return after - before
 
 
 def share(value: float) -> str:

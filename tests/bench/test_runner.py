@@ -110,7 +110,7 @@ def test_what_matters_most_leaves_blocks_to_the_others():
 
 def test_the_others_have_six_blocks_of_their_own_where_a_device_slows_down():
     """What was taken before of what matters most is none of theirs; the grace of the time is."""
-    settings = replace(SETTINGS, budget=3.8, blocks=1000, precision=NEVER, staged=True)
+    settings = replace(SETTINGS, budget=3.6, blocks=1000, precision=NEVER, staged=True)
     slow = {"rate": 2.0**26, "throttle": 1.15, "throttle_after": 2.0}
     params = replace(PARAMS, sizes=(128,), cases=("solo", "one", "many"))
     rows = rows_of(gpu(0, **slow), gpu(1, **slow), params=params, settings=settings)
