@@ -23,7 +23,7 @@ from gpumap.errors import (
     SourceError,
     WrongDataError,
 )
-from gpumap.model import Checked, Listed, replace
+from gpumap.model import Checked, Listed, MapText, replace
 from gpumap.parse import parse_map
 from gpumap.units import counted
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from gpumap.model import (
         ContextMap,
         Device,
-        MapText,
         Reason,
         Report,
         Resolution,
@@ -91,6 +90,7 @@ class CheckRequest(NamedTuple):
     backend: str | None
     syntax_only: bool
     no_open: bool
+    replay: Path | None
     needs: str | None
     distinct: bool
     if_absent: str
@@ -103,7 +103,8 @@ def check_map(program: Program, request: CheckRequest) -> None:
     """Check a map, as one process or as one rank of several."""
     _compatible(request)
     skip = request.if_absent == "skip"
-    settings: dict[str, Any] = {"opened": not (request.syntax_only or request.no_open)}
+    prove = not (request.syntax_only or request.no_open or request.replay)
+    settings: dict[str, Any] = {"opened": prove}
     settings |= {"if_absent": "skip"} if skip else {}
     output, limit = request.output, request.timeout
     with Recording("check", Checked(), program, output, settings, time_limit=limit) as record:
@@ -116,7 +117,7 @@ def check_map(program: Program, request: CheckRequest) -> None:
             else:
                 with _as_rank(record, program, limit) as own:
                     context_map = own(read_map(draft, *where))
-                    _find(record, program, request.backend, context_map, prove=not request.no_open)
+                    _find(record, program, request, context_map, prove=prove)
         finally:  # absent devices do not excuse a name that is not there
             for problem in _unmet(request.needs, draft.map):
                 draft.refuse(problem)
@@ -139,6 +140,9 @@ def _compatible(request: CheckRequest) -> None:
     if request.syntax_only and request.distinct:
         fix = "omit one of them"
         raise QuestionError("--distinct looks at devices, --syntax-only looks for none", fix)
+    if request.syntax_only and request.replay:
+        fix = "omit one of them"
+        raise QuestionError("--replay is a machine to look at, --syntax-only looks at none", fix)
     if request.needs is not None and not request.needs.strip(", "):
         raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or omit it")
 
@@ -164,7 +168,7 @@ def _as_rank(
 def _find(
     record: Recording,
     program: Program,
-    backend: str | None,
+    request: CheckRequest,
     context_map: ContextMap,
     *,
     prove: bool,
@@ -172,13 +176,19 @@ def _find(
     from gpumap.inventory import Inventory
     from gpumap.resolve import resolve
 
-    inventory = Inventory(program.host(), backend)
+    report = None
+    if request.replay is not None:
+        from gpumap.app.replay import replay
+
+        inventory, report = replay(record.draft, program, request.backend, request.replay)
+    else:
+        inventory = Inventory(program.host(), request.backend)
     if prove:
         inventory.expect(str(entry.ref) for entry in context_map.entries)
     try:
         resolution = resolve(context_map, inventory)
     finally:
-        record.draft.backends = inventory.libraries
+        record.draft.backends = report.backends if report else inventory.libraries
     record.draft.resolution = resolution
     if prove:
         for _ in prove_map(record, resolution, inventory):
@@ -268,26 +278,51 @@ def _failure(
 
 
 # --- the devices that there are
-def list_devices(program: Program, backend: str | None, timeout: float, output: Output) -> None:
+def list_devices(
+    program: Program,
+    *,
+    backend: str | None,
+    replay: Path | None,
+    timeout: float,
+    output: Output,
+) -> None:
     """List the devices of one backend, or of all; the map has each."""
+    with Recording("devices", Listed(), program, output, time_limit=timeout) as record:
+        find_devices(record.draft, program, backend, replay)
+
+
+def find_devices(
+    draft: Draft, program: Program, backend: str | None, recorded: Path | None = None
+) -> None:
+    """Take the devices of one backend, or of all, into a draft, and a map of each.
+
+    Raises:
+        AbsentError: there is none.
+        SourceError: `recorded` is no report of devices.
+    """
     from gpumap.backends import REGISTRY
     from gpumap.inventory import Inventory
-    from gpumap.model import MapText
     from gpumap.resolve import default_map
 
-    with Recording("devices", Listed(), program, output, time_limit=timeout) as record:
-        draft = record.draft
+    if recorded is not None:
+        from gpumap.app.replay import replay
+
+        inventory, report = replay(draft, program, backend, recorded)
+        names = [library.name for library in report.backends]
+        draft.map, draft.source = report.map, report.source
+    else:
         inventory = Inventory(program.host(), backend)
-        names = [backend] if backend else [name for name in REGISTRY if name != "fake"]
+        names = [name for name in REGISTRY if name != "fake"]
         inventory.hurry()
-        inventory.ask(names)
-        probes = [inventory.probe(name) for name in names]
-        draft.backends = inventory.libraries
-        draft.remarks += inventory.host.notes
-        draft.devices = tuple(device for probe in probes for device in probe.devices)
-        if not draft.devices:
-            reason, fix = probes[0].reason, probes[0].fix
-            raise AbsentError(f"{probes[0].name}: {reason or 'no device'}", fix)
+        inventory.ask([backend] if backend else names)
+    probes = [inventory.probe(name) for name in ([backend] if backend else names)]
+    draft.backends = tuple(probe.library for probe in probes)
+    draft.remarks += inventory.host.notes
+    draft.devices = tuple(device for probe in probes for device in probe.devices)
+    if not draft.devices:
+        reason, fix = probes[0].reason, probes[0].fix
+        raise AbsentError(f"{probes[0].name}: {reason or 'no device'}", fix)
+    if draft.map is None or backend:
         draft.map = default_map(inventory)
         draft.source = MapText(draft.map.text, "default")
 

@@ -15,10 +15,11 @@ from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, Source
 from gpumap.escape import printable
 from gpumap.machine import process_control
 from gpumap.model import Diagnosed, replace
+from gpumap.redaction import Redaction, host_names
 from gpumap.text import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
@@ -308,31 +309,22 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
 # Variables are an allow-list. The home folder and the user's name are replaced wherever they stand.
 
 _PATIENCE = 10.0  # seconds for each driver
-_SHORTEST = 3  # letters of a user's name that are looked for
 _LONGEST = 300  # characters of a line
 _LIBRARIES = re.compile(r"(torch|pytorch|jax|tensorflow|cupy|onnxruntime|nvidia|cuda|triton|numpy)")
 
 
-def environment(program: Program, python: str | None) -> str:
-    """Return the block, as Markdown."""
+def environment(program: Program, python: str | None, keep: Collection[str]) -> str:
+    """Return the block, as Markdown, without what `gpumap.redaction` takes out, but for `keep`."""
     from gpumap.inventory import Inventory
 
     inventory = Inventory(program.host(patience=_PATIENCE), None)
     rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]
     rows += _packages(program, python) if python else ()
     width = max(len(name) for name, _ in rows)
-    texts = (f"{name:{width}}  {_clean(text, program.env)}" for name, text in rows)
+    shown = Redaction(program.env, host_names(program.env), keep)
+    texts = (f"{name:{width}}  {shown.text(text)}" for name, text in rows)
     lines = (printable(line)[:_LONGEST].replace("```", "'''") for line in texts)
     return "\n".join(("```text", *lines, "```", ""))
-
-
-def _clean(text: str, env: Mapping[str, str]) -> str:
-    """Return a text without the home folder and the user's name."""
-    home = env.get("HOME", "").rstrip("/")
-    text = re.sub(r"/(home|Users)/[^/:;\s]+", "~", text.replace(home, "~") if home else text)
-    names = {env.get(key, "") for key in ("USER", "LOGNAME", "SUDO_USER")} - {"root"}
-    words = "|".join(re.escape(name) for name in names if len(name) >= _SHORTEST)
-    return re.sub(rf"(?<![^\W_])({words})(?![^\W\d_])", "USER", text) if words else text
 
 
 def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:

@@ -23,9 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.errors import Diagnostic
+
+
+replay_option = click.option(
+    "--replay",
+    metavar="FILE",
+    type=FileType(),
+    help="Look in this file of `gpumap env --output`, and not at this machine.",
+)
 
 
 @click.command()
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 @backend_option("Drive the devices with this backend.")
 @setting("--syntax-only", is_flag=True, help="Parse the map; look for no device.")
 @setting("--no-open", is_flag=True, help="Find the devices; do not open them.")
+@replay_option
 @setting("--needs", metavar="NAMES", help="Names that must be in the map: dev0,dev1.")
 @setting("--distinct", is_flag=True, help="No two names may share hardware.")
 @if_absent_option
@@ -55,17 +63,18 @@ def check(program: Program, /, **options: Any) -> None:
 
 @click.command()
 @backend_option("Query this backend only.")
+@replay_option
 @timeout_option(60.0)
 @output_options
 @click.pass_obj
-def devices(program: Program, *, backend: str | None, timeout: float, output: Output) -> None:
+def devices(program: Program, /, **options: Any) -> None:
     """List every device that each backend finds, and why a backend finds none.
 
     The last line is a command to paste.
     """
     from gpumap.app.checking import list_devices
 
-    list_devices(program, backend, timeout, output)
+    list_devices(program, **options)
 
 
 @click.command("check-files")
@@ -164,12 +173,23 @@ def preflight(program: Program, /, **options: Any) -> None:
 
 @click.command()
 @click.option("--python", metavar="PYTHON", help="Add the frameworks of this interpreter.")
+@click.option("--output", metavar="FILE", type=FileType(),
+              help="Write the devices to a file, too: for --replay.")  # fmt: skip
+@click.option("--with", "keep", multiple=True, help="Keep these (repeatable).",
+              type=click.Choice(("hosts", "users", "paths", "serials")))  # fmt: skip
 @click.pass_obj
-def env(program: Program, *, python: str | None) -> None:
+def env(
+    program: Program, *, python: str | None, output: Path | None, keep: tuple[str, ...]
+) -> None:
     """Print a block for an issue: versions, devices, topology, the map and variables.
 
-    It is Markdown. Variables are an allow-list; user names and home folders are replaced.
+    It is Markdown. Variables are an allow-list; names of hosts and users, paths, serial numbers and
+    tokens are replaced, in FILE too.
     """
     from gpumap.app.examination import environment
 
-    click.echo(environment(program, python), nl=False)
+    click.echo(environment(program, python, keep), nl=False)
+    if output is not None:
+        from gpumap.app.machine_file import write_machine
+
+        write_machine(program, output, keep)

@@ -81,7 +81,7 @@ def check(report: Report, _: Checked) -> Headline:
     if any(note.code == _SHARED for note in report.notes):
         return _sharing(report, whole)
     if not report.settings.get("opened", True):
-        return answer(report, "untrusted", (f"{whole}; no device was opened (--no-open).",))
+        return answer(report, "untrusted", (f"{whole}; no device was opened.",))
     if len(bindings) <= _FEW:
         listed = ", ".join(f"{middle(b.name)} = {_called(b.device)}" for b in bindings)
     else:

@@ -283,11 +283,18 @@ def written(report: Report) -> str:
     """Return a report as JSON that people can read too, with its digest."""
     tree = _tree(report)
     try:
-        own = digest(tree)
+        return signed(tree)
     except ValueError:  # a number that JSON cannot hold
-        tree = _with_words(tree)
-        own = digest(tree)
-    return text({**tree, "digest": own})
+        return signed(_with_words(tree))
+
+
+def signed(tree: Tree) -> str:
+    """Return a report's tree as JSON that people can read too, with its digest.
+
+    Raises:
+        ValueError: it holds a number that JSON cannot hold.
+    """
+    return text({**tree, "digest": digest(tree)})
 
 
 def _tree(report: Report) -> Tree:

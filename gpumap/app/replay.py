@@ -1,0 +1,60 @@
+"""A machine that a file tells of, asked in place of this one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.errors import Diagnostic, SourceError
+from gpumap.model import Probe, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpumap.app.program import Program
+    from gpumap.app.recording import Draft
+    from gpumap.inventory import Inventory
+    from gpumap.model import Report
+
+_NOT_ASKED = "it was not asked when the file was written"
+
+
+def replay(
+    draft: Draft, program: Program, backend: str | None, path: Path
+) -> tuple[Inventory, Report]:
+    """Return what a machine's file tells, as if it had been asked, and the file's report.
+
+    Raises:
+        SourceError: the file is no report, or lists no devices.
+    """
+    from gpumap.inventory import Inventory
+    from gpumap.model import io
+
+    report = io.read(path)
+    if report.kind != "devices":
+        raise SourceError(
+            f"{path} is a report of {report.kind}: it lists no machine",
+            "gpumap env --output FILE.json, or gpumap devices --output FILE.json, writes one",
+        )
+    env = {name: value for name, value in report.environment.items() if value is not None}
+    inventory = Inventory(replace(program.host(), env=env, notes=()), backend)
+    for probe in _probes(report):
+        inventory.know(probe)
+    text = f"the devices are those of {path}, of {report.started}: none was looked for"
+    draft.remarks.append(Diagnostic("replayed", text, severity="note"))
+    return inventory, report
+
+
+def _probes(report: Report) -> Iterator[Probe]:
+    """Yield what each backend found; one that was not asked then is not asked now."""
+    from gpumap.backends import REGISTRY
+
+    recorded = {library.name: library for library in report.backends}
+    for name in REGISTRY:
+        devices = tuple(device for device in report.devices if device.backend == name)
+        library = recorded.get(name)
+        if library is None:
+            yield Probe(name, usable=False, reason=_NOT_ASKED)
+        else:
+            known = {key: getattr(library, key) for key in library.__struct_fields__}
+            yield Probe(**known, devices=devices)

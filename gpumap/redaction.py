@@ -1,0 +1,120 @@
+"""What a text may tell strangers of a machine: no host, user, path, serial number or token.
+
+Names are those of this machine and this user; addresses, paths and tokens are known by their form.
+A path below a system folder says how a machine is set up, and stays.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+KINDS = ("hosts", "users", "paths", "serials")  # that can be kept; a token never is
+_SHORTEST = 3  # letters of a name: a shorter one is part of other words
+_SYSTEM = "bin|boot|dev|etc|lib|lib64|opt|proc|run|sbin|sys|usr|var"
+_TOKENS = (
+    r"(?<=://)[^/\s@]+:[^/\s@]+(?=@)",  # of a user and a password in an address
+    r"(?i)(?<=bearer )\S+",
+    (
+        r"(?i)(?<![a-z])(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|credentials?)"
+        r"\s*[=:]\s*[^\s,;&]+"
+    ),
+    (
+        r"\b(?:gh[opsur]_|github_pat_|glpat-|hf_|sk-|xox[abps]-|pypi-|npm_|AKIA|ASIA|eyJ)"
+        r"[\w.=/+-]{8,}"
+    ),
+    (  # no words, version or UUID: letters of both cases and digits, without a break
+        r"(?<![\w/+-])(?=[\w+/]*[a-z])(?=[\w+/]*[A-Z])(?=[\w+/]*\d)[\w+/]{24,}={0,2}(?![\w-])"
+    ),
+    r"(?<![\w:-])[0-9a-f]{32,}(?![\w-])",
+)
+_BYTE = r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
+_HOSTS = (
+    r"(?:(?<=://)|(?<=<token>@))[^/\s:@<]+",
+    (
+        r"(?<![\w.-])(?:[\w-]+\.)+(?:com|net|org|edu|gov|io|ai|dev|cloud|local|localdomain|internal"
+        r"|lan|corp|home|intra)(?![\w.-])"
+    ),
+    rf"(?<![\w.])(?!\d\.){_BYTE}(?:\.{_BYTE}){{3}}(?![\w.])",  # 1.2.3.4 is a version
+    r"(?i)(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])",  # of a network card
+    r"(?i)(?<![\w:])fe80:[0-9a-f:]+",
+)
+_SERIAL = re.compile(
+    r"(?i)(?<![a-z])((?:board[ _-]?)?serial(?:[ _-]?(?:number|no\.?))?|s/n|asset[ _-]?tag)"
+    r"(\s*[:=#]?\s*)(?=\S*\d)[\w/-]+"
+)
+_OF_SERIALS = re.compile(r"(?i)serial|asset_?tag")  # keys of a report
+
+
+class Redaction:
+    """Replaces what a text tells of its machine's hosts, users, paths, serials and tokens."""
+
+    def __init__(
+        self, env: Mapping[str, str], names: Collection[str] = (), keep: Collection[str] = ()
+    ) -> None:
+        """Take the variables and the host names of the machine.
+
+        Args:
+            env: of the process: who its user is, and where he is at home.
+            names: of the host.
+            keep: kinds that stay, of KINDS.
+        """
+        self._serials = "serials" not in keep
+        rules: list[tuple[str, tuple[str, ...]]] = [("<token>", _TOKENS)]
+        if "paths" not in keep:
+            rules.append(("<path>", tuple(_paths(env))))
+        if "users" not in keep:
+            rules.append(("<user>", tuple(_users(env))))
+        if "hosts" not in keep:
+            rules.append(("<host>", (*_words(names), *_HOSTS)))
+        self._rules = [(re.compile(rule), word) for word, forms in rules for rule in forms]
+
+    def text(self, text: str) -> str:
+        """Return a text without them."""
+        for rule, word in self._rules:
+            text = rule.sub(word, text)
+        return _SERIAL.sub(r"\1\2<serial>", text) if self._serials else text
+
+    def tree(self, tree: Any) -> Any:
+        """Return a tree of a report in which every text is without them."""
+        if isinstance(tree, dict):
+            return {key: self._item(key, item) for key, item in tree.items()}
+        if isinstance(tree, list):
+            return [self.tree(item) for item in tree]
+        return self.text(tree) if isinstance(tree, str) else tree
+
+    def _item(self, key: str, item: Any) -> Any:
+        if self._serials and _OF_SERIALS.search(key) and isinstance(item, str | int):
+            return "<serial>"
+        return self.tree(item)
+
+
+def host_names(env: Mapping[str, str]) -> set[str]:
+    """Return what this machine is called, by itself and by its shell."""
+    names = {socket.gethostname(), env.get("HOSTNAME", "")}
+    return names | {name.partition(".")[0] for name in names}
+
+
+def _paths(env: Mapping[str, str]) -> Iterator[str]:
+    rest = r"(?:/[^\s:;,\"'`)\]}|]*)*"
+    home = env.get("HOME", "").rstrip("/")
+    if home:
+        yield rf"(?<![\w.]){re.escape(home)}(?![^\s/:;,]){rest}"
+    yield rf"(?<![\w.])~{rest[:-1]}+"
+    yield rf"(?<![\w./~-])/(?!/|(?:{_SYSTEM})(?![\w.-]))[\w.@%+-]+{rest[:-1]}+"
+
+
+def _users(env: Mapping[str, str]) -> Iterator[str]:
+    yield r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    yield from _words({env.get(key, "") for key in ("USER", "LOGNAME", "SUDO_USER")} - {"root"})
+
+
+def _words(names: Collection[str]) -> Iterator[str]:
+    """Yield what finds these names where they are words, the longest first."""
+    words = [name for name in sorted(names, key=len, reverse=True) if len(name) >= _SHORTEST]
+    if words:
+        yield rf"(?i)(?<![^\W_])(?:{'|'.join(map(re.escape, words))})(?![^\W\d_])"

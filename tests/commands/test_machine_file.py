@@ -1,0 +1,101 @@
+"""`gpumap env --output FILE` and `--replay FILE`: a machine to attach to an issue, and to ask."""
+
+import json
+
+import pytest
+from test_redaction import EVERY
+
+DEVICES = """
+[[device]]
+ref = "cuda0"
+name = "Card {secrets}"
+pci = "0000:09:00.0"
+[[device]]
+ref = "cuda1"
+uuid = "GPU-00000000-0000-0000-0000-00000000000b"
+"""
+
+
+@pytest.fixture
+def recorded(gpumap):
+    """Return gpumap on scripted devices, whose machine has been written to env.json."""
+    gpumap.fake(DEVICES.replace(" {secrets}", ""))
+    assert gpumap("env", "--output", "env.json").code == 0
+    return gpumap
+
+
+def elsewhere(gpumap, *arguments):
+    """Run gpumap without these scripted devices."""
+    return gpumap(*arguments, GPUMAP_FAKE="", GPUMAP_BACKEND="")
+
+
+def test_no_planted_secret_is_in_what_is_shown_or_written(gpumap):
+    """In variables, names of the home folder and the user, and what a driver calls a device."""
+    texts = [text.format(secret) for _, secret, text in EVERY]
+    gpumap.fake(DEVICES.replace("{secrets}", " ".join(texts).replace("\\", "").replace('"', "'")))
+    variables = {"XLA_FLAGS": " ".join(texts[:30]), "LIBTPU_INIT_ARGS": " ".join(texts[30:])}
+    answer = gpumap(
+        "env", "--output", "env.json", **variables, USER="jdoe", LOGNAME="jane.doe",
+        HOME="/home/jdoe", HOSTNAME="node17.hpc.example",
+    )  # fmt: skip
+    assert answer.code == 0, answer
+    written = (gpumap.folder / "env.json").read_text()
+    assert "<token>" in written
+    assert "<host>" in answer.out
+    left = [secret for _, secret, _ in EVERY if secret in written or secret in answer.out]
+    assert left == []
+
+
+def test_a_kind_is_kept_on_request(gpumap):
+    gpumap.fake(DEVICES.replace("{secrets}", "of jdoe, Serial: 77X"))
+    assert gpumap("env", "--output", "env.json", "--with", "users", USER="jdoe").code == 0
+    name = json.loads((gpumap.folder / "env.json").read_text())["devices"][0]["name"]
+    assert name == "Card of jdoe, Serial: <serial>"
+
+
+def test_a_replay_lists_what_the_machine_listed(recorded):
+    there = recorded("devices")
+    here = elsewhere(recorded, "devices", "--replay", "env.json")
+    assert (here.code, here.out) == (there.code, there.out)
+    assert "the devices are those of env.json" in here.err
+
+
+def test_a_report_of_devices_is_a_machine_too(recorded):
+    assert recorded("devices", "--output", "own.json").code == 0
+    here = elsewhere(recorded, "devices", "--replay", "own.json")
+    assert here.out == elsewhere(recorded, "devices", "--replay", "env.json").out
+
+
+@pytest.mark.parametrize(("text", "options", "code", "said"), [
+    ("a->cuda0;b->cuda1", ("--backend", "fake"), 0, "Mapped name b to device cuda1"),
+    ("a->cuda0;b->cuda7", ("--backend", "fake"), 3, "cuda7"),
+    ("a->cuda0", (), 3, "it was not asked when the file was written"),
+])  # fmt: skip
+def test_a_map_is_looked_up_in_the_machine_of_the_file(recorded, text, options, code, said):
+    """None of its devices is opened; what the file does not tell is absent."""
+    answer = elsewhere(recorded, "check", text, *options, "--replay", "env.json")
+    assert answer.code == code, answer
+    assert said in answer.out + answer.err
+
+
+def test_what_is_no_machine_is_refused(recorded):
+    assert recorded("check", "a->cuda0", "--output", "check.json").code == 0
+    wrong = elsewhere(recorded, "devices", "--replay", "check.json")
+    assert wrong.code == 2
+    assert "check.json is a report of check: it lists no machine" in wrong.err
+    assert elsewhere(recorded, "devices", "--replay", "none.json").code == 2
+    path = recorded.folder / "env.json"
+    path.write_text(path.read_text().replace("0000:09:00.0", "0000:0a:00.0"))
+    edited = elsewhere(recorded, "devices", "--replay", "env.json")
+    assert edited.code == 2
+    assert "env.json" in edited.err
+
+
+def test_a_file_that_cannot_be_written_is_said(recorded):
+    answer = recorded("env", "--output", "none/env.json")
+    assert (answer.code, "none/env.json" in answer.err) == (2, True)
+
+
+def test_a_syntax_check_looks_at_no_machine(recorded):
+    answer = elsewhere(recorded, "check", "a->cuda0", "--syntax-only", "--replay", "env.json")
+    assert answer.code == 2

@@ -1,0 +1,118 @@
+"""What `gpumap env` may show strangers: no host, user, path, serial number or token; all else."""
+
+import pytest
+
+from gpumap.redaction import KINDS, Redaction
+
+ENV = {"HOME": "/home/jdoe", "USER": "jdoe", "LOGNAME": "jane.doe", "SUDO_USER": "root"}
+HOSTS = {"node17.hpc.example", "node17"}
+PLANTED = {
+    "tokens": {
+        "ghp_16C7e42F292c6912E7710c838347Ae178B4a": "remote said {}",
+        "github_pat_11ABCDEFG0abcdefghij_klmnopqrstuv": "{}",
+        "glpat-ABCdef123456_7890xyz": "token {}",
+        "hf_AbCdEfGhIjKlMnOpQrStUvWx": "HF: {}",
+        "sk-proj-abcDEF1234567890abcDEF": "key={}",
+        "xoxb-123456789012-abcdef": "{}",
+        "AKIAIOSFODNN7EXAMPLE": "aws {}",
+        "pypi-AgEIcHlwaS5vcmcCJDU": "{}",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxwRJ": "Authorization: {}",
+        "aVeryOpaque+Thing/1234567890abcd==": "Bearer {}",
+        "hunter2": "password={}",
+        "s3cr3t": "--secret: {},",
+        "kdj38dk": "api_key={} --xla_dump",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY": "value {} end",
+        "9e107d9d372bb6826bd81d3542a419d6": "md5 {}",
+        "alice:pa55": "ftp://{}@files/x",
+    },
+    "hosts": {
+        "node17.hpc.example": "on {}",
+        "node17": "({})",
+        "NODE17": "host {}.",
+        "login.cluster.university.edu": "via {}",
+        "gpu-box.local": "{}:8080",
+        "build.corp": "{}",
+        "10.20.30.40": "NCCL_SOCKET={}",
+        "192.168.1.17": "{}:29500",
+        "de:ad:be:ef:00:01": "eth0 {}",
+        "fe80::1ff:fe23:4567:890a": "{}",
+        "secret-host": "http://{}:80/x",
+    },
+    "users": {
+        "jdoe": "{} has it",
+        "jane.doe": "user {}",
+        "JDOE": "_{}_",
+        "jane@mail.example": "by {}",
+        "a.b+c@x.org": "<{}>",
+    },
+    "paths": {
+        "/home/jdoe/venv/lib/libcuda.so": "from {}",
+        "/home/jdoe": "{}: no such folder",
+        "/home/other/thing": "{}",
+        "/Users/sam/Library": "{}",
+        "/scratch/project-x/data": "TMP={}",
+        "/mnt/lustre/p123": '"{}"',
+        "/data/models/llama": "--dump={}",
+        "~/secret-plan/x": "{}",
+        "/work/main": "cwd {}",
+        "/net/group7/a.icd": "/etc/OpenCL:{}",
+    },
+    "serials": {
+        "1322621012345": "Serial Number: {}",
+        "PHBX-77A": "serial={}",
+        "0x77AA12": "S/N {}",
+        "A1B2C3": "Asset Tag: {}",
+        "990017": "board serial no. {}",
+        "12-34-XY": "board_serial: {}",
+        "QX7T9": "serial #{}",
+        "7C5D12": "Serial: {}",
+    },
+}
+EVERY = [(kind, each, text) for kind, found in PLANTED.items() for each, text in found.items()]
+
+
+def test_as_many_are_planted_as_are_claimed():
+    assert len(EVERY) == 50
+
+
+@pytest.mark.parametrize(("kind", "secret", "text"), EVERY)
+def test_what_tells_whose_machine_it_is_goes(kind, secret, text):
+    shown = Redaction(ENV, HOSTS).text(text.format(secret))
+    assert secret not in shown
+    assert f"<{kind[:-1]}>" in shown
+
+
+@pytest.mark.parametrize(("kind", "secret", "text"), [each for each in EVERY if each[0] in KINDS])
+def test_a_kind_that_is_kept_stays_alone(kind, secret, text):
+    """Which other kinds a text has too are taken out of it all the same."""
+    written = text.format(secret)
+    assert secret in Redaction(ENV, HOSTS, KINDS).text(written)
+    assert secret not in Redaction(ENV, HOSTS, set(KINDS) - {kind}).text(written)
+
+
+@pytest.mark.parametrize("kind", ["tokens"])
+def test_a_token_is_never_kept(kind):
+    for secret, text in PLANTED[kind].items():
+        assert secret not in Redaction(ENV, HOSTS, KINDS).text(text.format(secret))
+
+
+@pytest.mark.parametrize("text", [
+    "NVIDIA H100 80GB HBM3, 0000:17:00.0, GPU-8f3c1d2e-77aa-4b0c-9d11-0123456789ab",
+    "OpenBLAS 0.3.31.188.0 for SkylakeX, driver 535.104.05, oneAPI 2024.1.0.963",
+    "pthread-skylake-avx512-AMD EPYC 7763 64-Core Processor",
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.1: cannot open shared object file",
+    "/opt/rocm-6.2/lib/libamdhip64.so", "/etc/OpenCL/vendors",
+    "--xla_force_host_platform_device_count=4 --xla_cpu_enable_fast_math=false",
+    "expandable_segments:True,max_split_size_mb:128", "PCI:0000:09:00.0", "1.2.3.4", "2:1,3:0",
+    "install CuPy: pip install 'cupy-cuda12x>=13.0'", "dev0->cuda0;dev1->opencl0:1",
+])  # fmt: skip
+def test_what_tells_how_a_machine_is_set_up_stays(text):
+    assert Redaction(ENV, HOSTS).text(text) == text
+
+
+def test_a_report_is_taken_apart_key_by_key():
+    """A key that names a serial number hides whatever stands there, numbers too."""
+    tree = {"facts": {"serial": 77, "board_serial": "x"}, "n": [1, None, "by jdoe"]}
+    hidden = {"facts": {"serial": "<serial>", "board_serial": "<serial>"}}
+    assert Redaction(ENV, HOSTS).tree(tree) == hidden | {"n": [1, None, "by <user>"]}
+    assert Redaction(ENV, HOSTS, KINDS).tree(tree) == tree
