@@ -304,6 +304,8 @@ def _spelled(error: click.UsageError) -> str:
     """Return what a command, option or choice that is not known may have meant."""
     from gpumap.text import nearest
 
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--map-file":
+        return "write --map @FILE"
     known = _known(error)
     found = re.match(_UNKNOWN, error.message) or re.search(_NO_CHOICE, error.message)
     close = nearest(found[1].lstrip("-"), known) if found else ()

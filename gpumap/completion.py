@@ -7,7 +7,9 @@ A map is the user's own: no device is looked for during completion.
 
 from __future__ import annotations
 
+import re
 from glob import escape, glob
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from click.shell_completion import (
@@ -61,20 +63,27 @@ def _values(item: CompletionItem) -> list[str]:
 
 
 def files(begun: str) -> list[str]:
-    """Return the files whose paths begin so."""
-    return sorted(glob(f"{escape(begun)}*"))  # noqa: PTH207 - as it was typed
+    """Return the files whose paths begin so, and are safe to paste: bash puts them in unquoted."""
+    found = sorted(glob(f"{escape(begun)}*"))  # noqa: PTH207 - as it was typed
+    return [path for path in found if quote(path) == path]
 
 
 class Bash(_Glued, BashComplete):
-    """Bash ends a word at "=" (unless COMP_WORDBREAKS has none), and replaces what comes after."""
+    """Bash ends a word at "=" and at "@" (unless COMP_WORDBREAKS has none).
+
+    It replaces what comes after the "=", and from an "@" on that begins a word or a value.
+    """
 
     _kept = 0  # characters of the word that bash leaves as they are
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words before the cursor, and the word at it, as they were typed."""
         args, last = super().get_completion_args()
-        *whole, word = "\n".join([*args, last]).replace("\n=", "=").replace("=\n", "=").split("\n")
-        self._kept = len(word) - (0 if last == "=" else len(last))
+        text = "\n".join([*args, last]).replace("\n=", "=").replace("=\n", "=")
+        *whole, word = re.sub("(?m)(^|=)@\n", r"\1@", text).split("\n")
+        before = word.removesuffix(last.removeprefix("="))
+        is_file = before.rpartition("=")[2] == "@"
+        self._kept = len(before) - (1 if is_file else 0)
         return whole, word
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:

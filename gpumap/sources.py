@@ -1,6 +1,6 @@
 """Where the text of a map comes from: the first of these places that is set.
 
-    the argument, --map, --map-file        two of them at once are an error
+    the argument, --map                    both at once are an error; @FILE is a file's text
     GPUMAP_CONTEXTS                        an empty variable is not set
     map = "..." in gpumap.toml             in this folder or the nearest one above it
     contexts=... in THEANO_FLAGS           by Theano's own rules, and saying what they drop
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from gpumap import config
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.model import MapText
+from gpumap.text import file_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,7 +58,6 @@ _RC_OTHER = "neither a [section] nor an option with a value", f"write contexts =
 def find(
     argument: str | None = None,
     option: str | None = None,
-    map_file: Path | None = None,
     *,
     env: Mapping[str, str],
     cwd: Path | str,
@@ -65,10 +65,10 @@ def find(
     """Return the text of the map from the first place that is set; None if none is.
 
     Raises:
-        QuestionError: two of `argument`, `option` and `map_file` are given.
+        QuestionError: `argument` and `option` are given.
         SourceError: a place cannot be read.
     """
-    found = _explicit(argument, option, map_file, cwd)
+    found = _explicit(argument, option, cwd)
     if found is None and (text := env.get("GPUMAP_CONTEXTS", "")).strip():
         found = MapText(text, "GPUMAP_CONTEXTS")
     return found or _configured(env, cwd) or _theano(env, cwd)[0]
@@ -135,28 +135,28 @@ def written(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
         return None, ()
     if path.name.endswith("theanorc"):
         return _rc_alone(path, env)
-    return _map_file(path), ()
+    return _map_file(path, str(path)), ()
 
 
-def _explicit(
-    argument: str | None, option: str | None, map_file: Path | None, cwd: Path | str
-) -> MapText | None:
-    places = {"the argument MAP": argument, "--map": option, "--map-file": map_file}
-    given = [place for place, value in places.items() if value is not None]
-    if len(given) > 1:
-        problem = f"the map is given {len(given)} times: by {' and by '.join(given)}"
+def _explicit(argument: str | None, option: str | None, cwd: Path | str) -> MapText | None:
+    if argument is not None and option is not None:
+        problem = "the map is given twice: by the argument MAP and by --map"
         raise QuestionError(problem, "keep one of them")
-    if argument is not None:
-        return MapText(argument, "argument")
-    if option is not None:
-        return MapText(option, "--map")
-    return None if map_file is None else _map_file(cwd / map_file, map_file)
+    text = option if argument is None else argument
+    if text is None:
+        return None
+    name = file_named(text)
+    if name is None:
+        return MapText(text, "--map" if argument is None else "argument")
+    from pathlib import Path
+
+    return _map_file(Path(cwd, name), name)
 
 
-def _map_file(path: Path, named: Path | None = None) -> MapText:
+def _map_file(path: Path, named: str) -> MapText:
     from gpumap.files import read_text
 
-    return MapText(read_text(path, "map file"), "--map-file", str(named or path))
+    return MapText(read_text(path, "map file"), "@FILE", named)
 
 
 def _configured(env: Mapping[str, str], cwd: Path | str) -> MapText | None:

@@ -1,7 +1,6 @@
 """Where a map comes from: the order of the places, Theano's rules, and what they drop."""
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,8 +16,8 @@ TABLE = table(__file__)
 TWO = "dev0->cuda0;dev1->cuda1"
 
 
-def find(cwd, env=None, argument=None, option=None, map_file=None):
-    return sources.find(argument=argument, option=option, map_file=map_file, env=env or {}, cwd=cwd)
+def find(cwd, env=None, argument=None, option=None):
+    return sources.find(argument=argument, option=option, env=env or {}, cwd=cwd)
 
 
 def rc(tmp_path, text, **env):
@@ -46,7 +45,8 @@ def test_nothing_set_is_none(tmp_path, env):
 
 @pytest.mark.parametrize(("given", "found"), [
     ({"argument": ""}, MapText("", "argument")), ({"option": ""}, MapText("", "--map")),
-    ({"map_file": Path("empty")}, MapText("", "--map-file", "empty")),
+    ({"argument": "@empty"}, MapText("", "@FILE", "empty")),
+    ({"option": "@empty"}, MapText("", "@FILE", "empty")),
     ({}, None),
 ])  # fmt: skip
 def test_an_empty_map_that_was_given_is_an_empty_map(tmp_path, given, found):
@@ -58,18 +58,22 @@ def test_an_empty_map_that_was_given_is_an_empty_map(tmp_path, given, found):
     assert find(tmp_path, env, **given) == (found or setting)
 
 
-@pytest.mark.parametrize(("given", "message"), [
-    ({"argument": "", "option": ""}, "by the argument MAP and by --map"),
-    ({"option": "a", "map_file": Path("gone")}, "by --map and by --map-file"),
-    (
-        {"argument": "a", "option": "b", "map_file": Path("c")},
-        "by the argument MAP and by --map and by --map-file",
-    ),
+@pytest.mark.parametrize("given", [
+    {"argument": "", "option": ""}, {"argument": "@gone", "option": "a"},
 ])  # fmt: skip
-def test_two_at_once_are_an_error(tmp_path, given, message):
-    """Of argument, --map and --map-file only one may be there, also if it is empty."""
+def test_two_at_once_are_an_error(tmp_path, given):
+    """Of argument and --map only one may be there, also if it is empty."""
     said = refusal(QuestionError, find, tmp_path, **given).message
-    assert said == f"the map is given {len(given)} times: {message}"
+    assert said == "the map is given twice: by the argument MAP and by --map"
+
+
+@pytest.mark.parametrize("text", ["@a->cpu0", "@", "@ ->", "@gone"])
+def test_an_at_sign_names_a_file_where_there_is_no_arrow(tmp_path, text):
+    """The name of an entry may begin with one; a file that is not there is said, by its name."""
+    if "->" in text:
+        assert find(tmp_path, option=text) == MapText(text, "--map")
+    else:
+        assert text[1:] in refusal(SourceError, find, tmp_path, option=text).message
 
 
 @pytest.mark.parametrize("value", ["1", "1.5", "true", "[]", "{}", "2020-01-01"])

@@ -22,7 +22,6 @@ from gpumap.resolve import default_map, resolve, resolve_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
     from typing import Any
 
     from gpumap.app.output import Output
@@ -98,7 +97,7 @@ class BenchmarkRun:
         inventory = Inventory(request.program.host(), None if request.every else request.backend)
         inventory.expect("*" if opens else "")
         try:
-            where = request.argument, request.option, request.map_file
+            where = request.argument, request.option
             default = partial(default_map, inventory, hurry=not request.several)
             found = read_map(draft, *where, default)
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
@@ -411,7 +410,6 @@ class Request(NamedTuple):
     program: Program
     argument: str | None
     option: str | None
-    map_file: Path | None
     backend: str | None
     settings: Settings
     gate: Gate

@@ -86,7 +86,6 @@ class CheckRequest(NamedTuple):
 
     argument: str | None
     option: str | None
-    map_file: Path | None
     backend: str | None
     syntax_only: bool
     no_open: bool
@@ -110,7 +109,7 @@ def check_map(program: Program, request: CheckRequest) -> None:
     with Recording("check", Checked(), program, output, settings, time_limit=limit) as record:
         if skip:
             record.judge = partial(_judged, record)
-        where, draft = (request.argument, request.option, request.map_file), record.draft
+        where, draft = (request.argument, request.option), record.draft
         try:
             if request.syntax_only:
                 read_map(draft, *where)
@@ -391,7 +390,7 @@ def _in_file(diagnostic: Diagnostic, path: Path, line: int | None) -> Diagnostic
 
 def _line_of(found: MapText) -> Callable[[Diagnostic], int | None]:
     """Return what tells the line of a message: of a setting, where it begins."""
-    if found.origin == "--map-file":
+    if found.origin == "@FILE":
         from bisect import bisect_left
 
         ends = [end.start() for end in re.finditer("\n", found.text)]

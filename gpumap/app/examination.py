@@ -39,7 +39,6 @@ class DoctorRequest:
 
     argument: str | None
     option: str | None
-    map_file: Path | None
     backend: str | None
     script: Path | None
     python: str | None
@@ -52,8 +51,7 @@ class DoctorRequest:
 
     def for_map(self) -> bool:
         """Return whether a map is: by default, and beside frameworks one that is given here."""
-        given = (self.argument, self.option, self.map_file)
-        return not self.for_frameworks() or any(each is not None for each in given)
+        return not self.for_frameworks() or (self.argument, self.option) != (None, None)
 
     output: Output
 
@@ -131,7 +129,7 @@ class _Examination:
         host = self._program.host(patience=patience(request.timeout))
         inventory = Inventory(host, request.backend)
         try:
-            where = request.argument, request.option, request.map_file
+            where = request.argument, request.option
             context_map = read_map(self._draft, *where, lambda: self._chosen(inventory))
         except (MapError, SourceError) as error:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))

@@ -20,7 +20,6 @@ from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from gpumap.app.own_entry import Rank, Taken
     from gpumap.app.program import Program
@@ -48,7 +47,6 @@ class ExecRequest(NamedTuple):
 
     argument: str | None = None
     option: str | None = None
-    map_file: Path | None = None
     backend: str | None = None
     name: str | None = None
     rank_from: str | None = None
@@ -82,7 +80,7 @@ def execute(program: Program, request: ExecRequest) -> None:
 
 def _source(program: Program, request: ExecRequest) -> MapText:
     env, cwd = program.env, program.cwd
-    source = sources.find(request.argument, request.option, request.map_file, env=env, cwd=cwd)
+    source = sources.find(request.argument, request.option, env=env, cwd=cwd)
     if source is None:
         _say(sources.ignored(env=env, cwd=cwd), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))

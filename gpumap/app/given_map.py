@@ -11,7 +11,6 @@ from gpumap.parse import parse_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from gpumap.app.recording import Draft
     from gpumap.model import Binding, ContextMap
@@ -23,7 +22,6 @@ def read_map(
     draft: Draft,
     argument: str | None,
     option: str | None,
-    file: Path | None,
     default: Callable[[], ContextMap] | None = None,
 ) -> ContextMap:
     """Find the map and parse it; `default` makes one where none is given.
@@ -32,7 +30,7 @@ def read_map(
         MapError: there is none, or it does not parse.
     """
     env, cwd = draft.program.env, draft.program.cwd
-    draft.source = sources.find(argument, option, file, env=env, cwd=cwd)
+    draft.source = sources.find(argument, option, env=env, cwd=cwd)
     if draft.source is not None:
         draft.ignored = sources.surrounding(draft.source, env=env, cwd=cwd)
         draft.map = parse_map(draft.source.text)

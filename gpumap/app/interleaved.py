@@ -64,7 +64,7 @@ SIDES = ("A", "B")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 _GRAMMAR = "write it as [VAR=VALUE ...] [PYTHON -m] gpumap bench ..."
 _SHELL = re.compile(r"[;|&<>`$]")
-_MAP = ("argument", "option", "map_file")
+_MAP = ("argument", "option")
 _WHOLE = (0, 1, 5)  # exit codes of a run that came to its end
 _ERRORS: dict[int, type[GpumapError]] = {
     3: AbsentError,

@@ -51,7 +51,6 @@ class RunRequest:
 
     argument: str | None
     option: str | None
-    map_file: Path | None
     backend: str | None
     launcher: str
     no_bind: bool
@@ -105,7 +104,7 @@ def run_names(program: Program, request: RunRequest) -> None:
 def _resolved(program: Program, topology: Topology, request: RunRequest) -> Resolution:
     """Find the map and its devices; say what is wrong with it, with the place."""
     env, cwd = program.env, program.cwd
-    source = sources.find(request.argument, request.option, request.map_file, env=env, cwd=cwd)
+    source = sources.find(request.argument, request.option, env=env, cwd=cwd)
     if source is None:
         say(sources.ignored(env=env, cwd=cwd), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))

@@ -46,7 +46,6 @@ class PreflightRequest(NamedTuple):
 
     argument: str | None
     option: str | None
-    map_file: Path | None
     backend: str | None
     within: float
     expect: str | None
@@ -115,7 +114,7 @@ class _Preflight:
             AbsentError: no name has one, and none was named.
         """
         request, inventory = self._request, self._inventory
-        where = request.argument, request.option, request.map_file
+        where = request.argument, request.option
         try:
             found = read_map(self._draft, *where, partial(default_map, inventory))
             names = map_names(found, inventory)

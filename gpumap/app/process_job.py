@@ -33,7 +33,6 @@ from gpumap.machine.process_control import pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
     from types import TracebackType
 
     from gpumap.app.program import Program
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
     from gpumap.inventory import Inventory
     from gpumap.model import Binding, Resolution
 
-    # MAP, --map, --map-file and --backend
-    Where = tuple[str | None, str | None, Path | None, str | None]
+    # MAP, --map and --backend
+    Where = tuple[str | None, str | None, str | None]
 
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
 
@@ -58,7 +57,7 @@ def follow(
 ) -> None:
     """Run as a rank but the first, to the end of the run; `works` makes its work.
 
-    `where` are the map, its file and the backend, as the command line has them.
+    `where` are the map and the backend, as the command line has them.
     """
     leave_signals()
     first: list[RankInfo] = []
@@ -102,10 +101,10 @@ def _find(
     from gpumap.parse import parse_map
     from gpumap.resolve import default_map, resolve
 
-    argument, option, file, backend = where
+    argument, option, backend = where
     inventory = Inventory(program.host(), backend)
     try:
-        source = sources.find(argument, option, file, env=program.env, cwd=program.cwd)
+        source = sources.find(argument, option, env=program.env, cwd=program.cwd)
         if source is None:
             context_map = default_map(inventory)
         else:

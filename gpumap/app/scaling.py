@@ -38,7 +38,6 @@ from gpumap.model import FEWEST, Problem, Scaled, ScaleStep, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
@@ -64,7 +63,6 @@ class ScaleRequest(NamedTuple):
 
     argument: str | None
     option: str | None
-    map_file: Path | None
     backend: str | None
     budget: float
     timeout: float | None
@@ -96,7 +94,7 @@ def scale(program: Program, request: ScaleRequest) -> None:
     with Recording(
         "scale", Scaled(), program, request.output, settings | gate | how, time_limit=None
     ) as record:
-        where = request.argument, request.option, request.map_file
+        where = request.argument, request.option
         record.draft.resolution = resolved(program, record, where, request.backend)
         runs = _Runs(program, path, request, record.draft.resolution.bindings)
         try:

@@ -40,7 +40,6 @@ _ITS_OWN = "the session file names the devices: DEVICES"
 _REFUSED = {  # by the option's name in the program: how it is written, why, and the fix
     "argument": ("MAP", _ITS_OWN, "omit one of them"),
     "option": ("--map", _ITS_OWN, "omit one of them"),
-    "map_file": ("--map-file", _ITS_OWN, "omit one of them"),
     "no_bind": ("--no-bind", "bench train places its workers itself", "omit it"),
     "output_dir": ("--output-dir", "bench train prints one report for all devices",
                    "give it a file behind --: -- --output report.json"),

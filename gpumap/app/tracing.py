@@ -40,7 +40,6 @@ class TraceRequest:
     path: Path
     arguments: tuple[str, ...]
     option: str | None
-    map_file: Path | None
     backend: str | None
     perfetto: Path | None
     output: Output
@@ -73,8 +72,8 @@ def _choose(program: Program, backend: str) -> None:
 def _record(program: Program, script: Script, request: TraceRequest) -> None:
     perfetto, output = request.perfetto, request.output
     with Recording("trace", Watched(), program, output, time_limit=None) as record:
-        if (request.option, request.map_file) != (None, None):
-            found = read_map(record.draft, None, request.option, request.map_file)
+        if request.option is not None:
+            found = read_map(record.draft, None, request.option)
             os.environ["GPUMAP_CONTEXTS"] = found.text
         for path in (perfetto, *(target.path for target in output.targets)):
             if path is not None:  # no file of an earlier run passes for this one's

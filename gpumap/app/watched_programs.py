@@ -24,7 +24,6 @@ from gpumap.text import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
@@ -57,7 +56,6 @@ class WatchRequest(NamedTuple):
 
     argument: str | None
     option: str | None
-    map_file: Path | None
     backend: str | None
     expect_used: bool
     output: Output
@@ -107,7 +105,7 @@ def watch_program(program: Program, request: WatchRequest) -> None:
     with Recording(
         "watch", Watched(), program, request.output, settings, time_limit=None
     ) as record:
-        where = request.argument, request.option, request.map_file
+        where = request.argument, request.option
         record.draft.resolution = resolved(program, record, where, request.backend)
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text
@@ -122,10 +120,10 @@ def watch_program(program: Program, request: WatchRequest) -> None:
 def resolved(
     program: Program,
     record: Recording,
-    where: tuple[str | None, str | None, Path | None],
+    where: tuple[str | None, str | None],
     backend: str | None,
 ) -> Resolution:
-    """Find the map (of an argument, an option, a file; else a benchmark's) and its devices."""
+    """Find the map (of an argument, an option; else a benchmark's) and its devices."""
     found = inventory(program, read(), backend)
     return resolve(read_map(record.draft, *where, lambda: default_map(found)), found)
 

@@ -104,7 +104,7 @@ class WorkersRun:
 
     def __init__(self, request: Request, shared: WorkersBenchmark) -> None:
         self._request, self._benchmark = request, shared
-        self._where = request.argument, request.option, request.map_file, request.backend
+        self._where = request.argument, request.option, request.backend
 
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several, by `comm` or by the launcher."""

@@ -13,7 +13,7 @@ from gpumap.commands.options import (
     if_absent_option,
     inconclusive_option,
     map_argument,
-    map_texts,
+    map_option,
     output_options,
     setting,
     timeout_option,
@@ -37,7 +37,7 @@ replay_option = click.option(
 
 @click.command()
 @map_argument
-@map_texts
+@map_option
 @backend_option("Drive the devices with this backend.")
 @setting("--syntax-only", is_flag=True, help="Parse the map; look for no device.")
 @setting("--no-open", is_flag=True, help="Find the devices; do not open them.")
@@ -85,7 +85,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
     """Check the maps in files, by their syntax alone.
 
     A gpumap.toml has its map behind `map =`, a .theanorc behind `contexts` of [global], and a
-    pyproject.toml may have none; every other FILE is a map as --map-file reads it. No device is
+    pyproject.toml may have none; every other FILE is a map as @FILE reads it. No device is
     looked for. Every problem is printed with its file and line, and ends in exit code 2; with
     --strict a warning ends in 1. As a hook of pre-commit it is called gpumap-maps.
     """
@@ -104,7 +104,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 
 @click.command()
 @map_argument
-@map_texts
+@map_option
 @backend_option("Drive the devices with this backend.")
 @click.option(
     "--script",
@@ -142,7 +142,7 @@ def doctor(program: Program, /, **options: Any) -> None:
 
 @click.command()
 @map_argument
-@map_texts
+@map_option
 @backend_option("Drive the devices with this backend.")
 @setting("--within", metavar="TIME", type=DurationType(), default="10s",
          help="The limit: 10s; from 60s on memory, links and all devices at once too; from 10m on "

@@ -21,7 +21,7 @@ from gpumap.commands.options import (
     cases_option,
     inconclusive_option,
     map_argument,
-    map_texts,
+    map_option,
     output_options,
     setting,
     sweep_option,
@@ -134,7 +134,7 @@ def predict(ctx: click.Context, /, *, table: str | None, output: Output, **optio
 
 @click.command()
 @map_argument
-@map_texts
+@map_option
 @backend_option("Drive the devices with this backend, in the program too.")
 @setting(
     "--expect",

@@ -59,6 +59,24 @@ class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         return [CompletionItem(before + comma + word) for word in fit]
 
 
+class MapType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """The text of a map, which is the user's own, or ``@FILE``: behind the @ files are offered."""
+
+    name = "map"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer files behind an @."""
+        from click.shell_completion import CompletionItem
+
+        from gpumap.completion import files
+
+        del ctx, param
+        found = files(incomplete[1:]) if incomplete.startswith("@") else []
+        return [CompletionItem(f"@{each}") for each in found]
+
+
 class _PathType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
     """A file, for completion."""
 

@@ -15,6 +15,7 @@ from gpumap.commands.option_types import (
     DurationType,
     FileType,
     LimitType,
+    MapType,
     NewFileType,
     ShareType,
     TargetType,
@@ -39,7 +40,7 @@ _TIMEOUTS = 10.0  # budgets after which a run has gone wrong
 _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 _SETTINGS = ("seed", "precision", "dry_run", "require_idle")  # of the parameters
-_WHERE = ("argument", "option", "map_file", "backend")
+_WHERE = ("argument", "option", "backend")
 _TERMS = ("threshold", "confirm")  # of the parameters, of all that compare
 _TERMS_OF_REPORTS = ("allow_missing", "other_machine", "judge")  # of two reports that are there
 
@@ -75,7 +76,9 @@ def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> An
 # --- which devices
 
 
-map_argument = click.argument("argument", metavar="[MAP]", required=False)
+map_argument = click.argument("argument", metavar="[MAP]", required=False, type=MapType())
+map_option = click.option("--map", "option", metavar="MAP", type=MapType(),
+                          help='The map: "dev0->cuda0;dev1->cuda1", or @FILE.')  # fmt: skip
 
 
 def backend_option(help_: str, *more: str) -> Callable[[F], F]:
@@ -93,12 +96,6 @@ def algorithms_option(help_: str) -> Callable[[F], F]:
 def cases_option(bench: str, help_: str) -> Callable[[F], F]:
     """Choose among the cases of a benchmark, by the name of its command."""
     return setting("--cases", metavar="NAMES", type=WordsType(bench, several=True), help=help_)
-
-
-map_texts = combined(
-    click.option("--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1".'),
-    click.option("--map-file", metavar="FILE", type=FileType(), help="Read the map from a file."),
-)
 
 
 # --- how long, how well, on which data
@@ -143,7 +140,7 @@ def benchmark_options(
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
     options_of_all = combined(
-        map_argument, map_texts, backend_option(help_, "all"), _time_options(budget),
+        map_argument, map_option, backend_option(help_, "all"), _time_options(budget),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
@@ -354,7 +351,8 @@ def refuse_collisions(context: click.Context, read: Iterable[tuple[str, Path]] =
         if _same(first, second):
             which = f"two {one}" if one == other else f"{one} and {other}"
             raise click.UsageError(f"{which} go to one file; give each its own")
-    for (one, first), (other, second) in product(written, (*_named(context, (FileType,)), *read)):
+    named = (*_named(context, (FileType,)), *_map_files(context), *read)
+    for (one, first), (other, second) in product(written, named):
         if _same(first, second):
             what = f"{one} would write over what {other} reads, {str(second)!r}"
             raise click.UsageError(f"{what}; choose another file")
@@ -383,6 +381,17 @@ def _named(context: click.Context, types: tuple[type, ...]) -> Iterator[tuple[st
             for one in every:
                 if one is not None:
                     yield name, getattr(one, "path", one)
+
+
+def _map_files(context: click.Context) -> Iterator[tuple[str, Path]]:
+    """Yield the file that a map is read from, if it is, with the parameter that names it."""
+    from pathlib import Path
+
+    from gpumap.text import file_named
+
+    for parameter, text in _named(context, (MapType,)):
+        if (name := file_named(str(text))) is not None:
+            yield parameter, Path(name)
 
 
 def _same(one: Path, other: Path) -> bool:

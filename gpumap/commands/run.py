@@ -11,7 +11,7 @@ from gpumap.commands.option_types import DurationType, FileType, NewFileType
 from gpumap.commands.options import (
     backend_option,
     map_argument,
-    map_texts,
+    map_option,
     output_options,
     setting,
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.argument("path", metavar="SCRIPT", type=FileType())
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
-@map_texts
+@map_option
 @backend_option("What drives the devices of each `gpumap.open()` that names no backend.")
 @setting(
     "--perfetto",
@@ -54,7 +54,7 @@ def trace(program: Program, /, **options: Any) -> None:
 
 @click.command()
 @map_argument
-@map_texts
+@map_option
 @backend_option("Look for the devices with this backend.")
 @setting(
     "--expect-used",
@@ -91,7 +91,7 @@ _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the pl
 
 @click.command()
 @map_argument
-@map_texts
+@map_option
 @click.option(
     "--cfg",
     metavar="FILE",
@@ -161,7 +161,7 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
 
 @click.command("exec")
 @map_argument
-@map_texts
+@map_option
 @_backend
 @click.option("--name", metavar="NAME", help="Take the entry of this name, whatever the rank.")
 @setting(

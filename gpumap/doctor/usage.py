@@ -32,7 +32,7 @@ _LOSING = (
     "flags-comment", "flags-spelling", "flags-stray", "flags-comma", "flags-backslash",
     "rc-section", "rc-quotes", "rc-blank", "rc-comment",
 )  # fmt: skip
-_EXPLICIT = ("argument", "--map", "--map-file")  # explicit on the command line
+_EXPLICIT = ("argument", "--map", "@FILE")  # explicit on the command line
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
 _SHOWN = 80
 _LONG = 400  # characters: a longer map is no line to paste

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 Origin = Literal[
-    "argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml",
-    "THEANO_FLAGS", ".theanorc", "default",
+    "argument", "--map", "@FILE", "GPUMAP_CONTEXTS", "gpumap.toml", "THEANO_FLAGS", ".theanorc",
+    "default",
 ]  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def test_what_is_read_is_not_written_over(gpumap):
     (gpumap.folder / "map.txt").write_text("a->cpu0")
     (gpumap.folder / "hard.csv").hardlink_to(gpumap.folder / "map.txt")
     for output in ("csv=map.txt", "csv=./map.txt", "hard.csv"):
-        answer = gpumap("check", "--map-file", "map.txt", "--output", output)
+        answer = gpumap("check", "@map.txt", "--output", output)
         assert (answer.code, "--output would write over what" in answer.err) == (2, True)
     assert (gpumap.folder / "map.txt").read_text() == "a->cpu0"
     (gpumap.folder / "sub").mkdir()

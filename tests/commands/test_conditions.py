@@ -13,7 +13,7 @@ from tables import table
 TEXTS = table(__file__)
 PAIR = "a->cuda0;b->cuda1"
 DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--map", PAIR)
-MAPS = ("argument", "--map", "--map-file", "GPUMAP_CONTEXTS", "gpumap.toml", "THEANO_FLAGS",
+MAPS = ("argument", "--map", "@FILE", "GPUMAP_CONTEXTS", "gpumap.toml", "THEANO_FLAGS",
         ".theanorc")  # fmt: skip
 
 
@@ -21,13 +21,13 @@ def every_map(gpumap, places):
     """Give a map in each of these places; return arguments and variables."""
     home = gpumap.folder.parent / "home"
     texts = {place: f"a{MAPS.index(place)}->cpu0" for place in places}
-    (gpumap.folder / "m").write_text(texts.get("--map-file", ""))
+    (gpumap.folder / "m").write_text(texts.get("@FILE", ""))
     if "gpumap.toml" in places:
         (gpumap.folder / "gpumap.toml").write_text(f'map = "{texts["gpumap.toml"]}"')
     if ".theanorc" in places:
         (home / ".theanorc").write_text(f"[global]\ncontexts = {texts['.theanorc']}")
     words = {"argument": (texts.get("argument", ""),), "--map": ("--map", texts.get("--map", "")),
-             "--map-file": ("--map-file", "m")}.get(places[0], ())  # fmt: skip
+             "@FILE": ("@m",)}.get(places[0], ())  # fmt: skip
     env = {"GPUMAP_CONTEXTS": texts["GPUMAP_CONTEXTS"]} if "GPUMAP_CONTEXTS" in places else {}
     if "THEANO_FLAGS" in places:
         env["THEANO_FLAGS"] = f"contexts={texts['THEANO_FLAGS']}"
@@ -38,7 +38,7 @@ def every_map(gpumap, places):
 def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     """Each place wins over all that come after it, and the report says which it was."""
     at = MAPS.index(first)
-    files = {"--map-file": "m", "gpumap.toml": str(gpumap.folder / "gpumap.toml"),
+    files = {"@FILE": "m", "gpumap.toml": str(gpumap.folder / "gpumap.toml"),
              ".theanorc": str(gpumap.folder.parent / "home" / ".theanorc")}  # fmt: skip
     words, env = every_map(gpumap, [first, *MAPS[max(at + 1, 3) :]])
     answer = gpumap("check", "--syntax-only", "--format", "json", *words, **env)

@@ -286,7 +286,7 @@ def test_a_fifo_without_a_reader_is_no_file_to_write_to(gpumap):
 
 
 @pytest.mark.parametrize(("files", "given", "said"), [
-    (48, ("--map-file", "many", "--output-dir", "logs"), "cannot write "),
+    (48, ("@many", "--output-dir", "logs"), "cannot write "),
     (6, (TWO,), "cannot start a: "),
 ])  # fmt: skip
 def test_more_files_than_may_be_open(gpumap, files, given, said):
@@ -302,7 +302,7 @@ def test_more_files_than_may_be_open(gpumap, files, given, said):
 def test_more_than_a_process_can_be_told(gpumap):
     """A variable of the system is 128 KiB at most, and one of them has the map."""
     (gpumap.folder / "long").write_text(f"{'x' * 200_000}->cpu0")
-    assert gpumap(*QUIET, "--map-file", "long", "--", "true").code == 126
+    assert gpumap(*QUIET, "@long", "--", "true").code == 126
 
 
 def test_names_have_colours_on_a_terminal(gpumap):

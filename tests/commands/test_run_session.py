@@ -113,7 +113,7 @@ def test_what_is_meant_literally_stays_data(gpumap, session, value, launcher):
 
 @pytest.mark.parametrize(("text", "words", "code"), [
     *((EXAMPLE, words, 2) for words in (
-        ["a->cpu0"], ["--map", "a->cpu0"], ["--map-file", "m"], ["--no-bind"],
+        ["a->cpu0"], ["--map", "a->cpu0"], ["--no-bind"],
         ["--output-dir", "d"], ["--timeout", "60s"], ["--grace", "1s"])),
     ("DEVICES=cuda0,gpu1", [], 2), (f"{EXAMPLE}BSP_EXCH_STRATEGY=swap", [], 2),
     ("DEVICES=node7:cuda0", ["--launcher", "local"], 2),

@@ -243,11 +243,11 @@ def test_a_script_that_ends_the_process_leaves_no_old_report(run, gpumap):
 
 
 def test_the_map_of_the_command_is_what_open_finds(traces, gpumap):
-    """By --map, --map-file or the environment; a map in the script is the script's."""
+    """By --map, of a file too, or the environment; a map in the script is the script's."""
     text = "with gpumap.open() as context: context.shared(ones, target=context.names[-1])"
     (gpumap.folder / "m").write_text("x->cpu0;y->cpu0")
     _, (one,) = traces(text, "--map", "a->cpu0;b->cpu0")
-    _, (two,) = traces(text, "--map-file", "m")
+    _, (two,) = traces(text, "--map", "@m")
     _, (env,) = traces(text, GPUMAP_CONTEXTS="z->cpu0")
     _, (own,) = traces(ONE, "--map", "x->cpu0")
     names = [[name for _, name in ran(each)] for each in (one, two, env, own)]
