@@ -210,9 +210,7 @@ def _gate(options: dict[str, Any], benches: Sequence[str], *, test: bool) -> Gat
 
     if test:
         return Gate()
-    words = {key: options.pop(key) for key in ("inconclusive", "if_absent", "strict")}
-    if words["strict"]:  # it fails what the other option lets pass
-        words["inconclusive"] = "fail"
+    words = {key: options.pop(key) for key in ("inconclusive", "if_absent")}
     against = _against(options)
     return Gate(_own(options.pop("limit"), benches), against=against, **words)
 
@@ -253,8 +251,6 @@ _gate_options = combined(
             help="What a metric must be: 'dot.many.speedup>=1.8'; repeatable."),
     inconclusive_option,
     if_absent_option,
-    setting("--strict", is_flag=True,
-            help="Treat warnings (exit 1) and inconclusive results (exit 5) as failures."),
     setting("--base", metavar="FILE", type=FileType(),
             help="Compare the result with this baseline report (JSON)."),
     _terms_parameters,

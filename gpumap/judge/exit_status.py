@@ -4,8 +4,8 @@ Many outcomes, one exit code: never a count. A verdict that is no pass is an err
 What the user lets pass is one too, of exit code 0: reported, and never a pass. A
 run that could not take place passes nothing either: where `if_absent` allows it, the report and its
 limits are `skipped`. Requested rows of too few samples, or with a refused ratio, leave a run
-inconclusive; its exit code is 0 all the same, unless a verdict on them was requested: by a limit, a
-baseline, or `strict`.
+inconclusive; its exit code is 0 all the same, unless a verdict on them was requested: by a limit or a
+baseline.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ STATUS = {
 SKIPPED = "skipped"  # the status of a report whose devices are absent, where that is allowed
 _ABSENT = ("absent", Exit.ABSENT)  # a busy, lost or full device is not absent
 _PASSED = 0  # the exit code of what is reported, and may pass
-_ABOVE = "see above"
 # Metrics that follow from a case's own samples and those of its reference.
 _OWN = ("time", "rate", "speedup", "device_time", "overlap", "time_observed", "speedup_observed",
         "undisturbed")  # fmt: skip
@@ -88,14 +87,12 @@ class Gate(NamedTuple):
     inconclusive: Literal["fail", "pass"] = "fail"
     if_absent: Literal["fail", "skip"] = "fail"
     against: Baseline | None = None  # a baseline that the report is compared with
-    strict: bool = False  # warnings and inconclusive results are failures
 
     @property
     def settings(self) -> dict[str, Any]:
         """Return the gate's part of the report's settings."""
         terms = self.against.settings if self.against else {}
-        options = {"inconclusive": self.inconclusive, "if_absent": self.if_absent}
-        return {**options, "strict": self.strict, **terms}
+        return {"inconclusive": self.inconclusive, "if_absent": self.if_absent, **terms}
 
 
 def gated(report: Report, gate: Gate) -> Report:
@@ -110,10 +107,7 @@ def gated(report: Report, gate: Gate) -> Report:
     if gate.if_absent == "skip" and is_absent(report):
         return skipped(report, limit_verdicts)
     report = replace(report, notes=(*report.notes, *_undecided(report)))
-    strict = _strict(report) if gate.strict else ()
-    return concluded(
-        report, gate, limit_verdicts, (*problems(limit_verdicts, report, gate.limits), *strict)
-    )
+    return concluded(report, gate, limit_verdicts, problems(limit_verdicts, report, gate.limits))
 
 
 def by_headline(gate: Gate) -> bool:
@@ -309,18 +303,6 @@ def _undecided(report: Report) -> tuple[Diagnostic, ...]:
     rows = "1 row has" if count == 1 else f"{count} rows have"
     message = f"{rows} fewer than 6 samples, no time, or an impossible ratio"
     return (Diagnostic("inconclusive", message, hint=_LONGER, severity="warning"),)
-
-
-def _strict(report: Report) -> Iterator[Problem]:
-    """Yield an error for warnings, and one for an inconclusive run."""
-    for note in report.notes:
-        if note.code == "inconclusive":
-            error = Diagnostic("inconclusive", f"--strict: {note.message}", hint=note.hint)
-            yield Problem(error, Exit.INCONCLUSIVE)
-    count = sum(note.severity == "warning" and note.code != "inconclusive" for note in report.notes)
-    if count:
-        error = Diagnostic("strict", f"--strict: {units.counted(count, 'warning')}", hint=_ABOVE)
-        yield Problem(error, Exit.NO)
 
 
 def _not_judged(gate: Gate) -> tuple[Diagnostic, ...]:

@@ -142,21 +142,6 @@ def test_a_row_without_time_is_not_called_impossible(others):
     assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
 
 
-@pytest.mark.parametrize(("rows", "notes", "code", "errors"), [
-    ([row(2.0)], (), Exit.OK, []),
-    ([gone(case())], (), Exit.INCONCLUSIVE, [("inconclusive", 5)]),
-    ([row(2.0)], ("warning", "note", "warning"), Exit.NO, [("strict", 1)]),
-    ([gone(case())], ("warning",), Exit.NO, [("inconclusive", 5), ("strict", 1)]),
-])  # fmt: skip
-def test_strict_fails_warnings_and_what_is_inconclusive(rows, notes, code, errors):
-    found = tuple(Diagnostic("shared-hardware", "", severity=word) for word in notes)
-    whole = report(*rows, notes=found)
-    assert ended(gated(whole, Gate(strict=True))) == (code, STATUS[code], errors)
-    assert gated(whole, Gate()).exit_code == Exit.OK
-    settings = {"inconclusive": "pass", "if_absent": "skip", "strict": True}
-    assert Gate((), "pass", "skip", strict=True).settings == settings
-
-
 def thin(*names, **more):
     metrics = {name: model.Estimate.without_interval(1.9, UNITS[name]) for name in ("time", *names)}
     return replace(row(**more), metrics=metrics)
