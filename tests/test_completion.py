@@ -36,7 +36,7 @@ PWNED = "odd $(touch pwned).json"
 # what a shell may offer: by its type: click.Choice, or one of commands/option_types.py.
 FREE = {
     *("--ab", "--map", "--needs", "--reference", "--limit", "--judge", "--accept"),
-    *("--latency", "--bandwidth", "--link", "--bytes", "--compute", "--batch", "--devices"),
+    *("--latency", "--bandwidth", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
     *("--rows", "--grace", "--python", "--expect", "--name", "--rank-from"),
     *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.app.recording import Recording
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from gpumap.model import Algorithm, Fit, LinkCost, Prediction, Report
 
 _TIME_LIMIT = 300.0  # seconds: nothing here takes that long
-_BETWEEN = "transfer.d2d["
-_SHOWN = 4  # models of a report that are offered
+_BETWEEN = "transfer.d2d[mode=sync].latency"
+_FIX = "measure copies between two devices: gpumap transfer-cost --output FILE.json"
 _RIVALS = {
-    "nbytes": ("network", "dtype"),
+    "nbytes": ("network",),
     "network": ("nbytes",),
     "report": ("latency", "bandwidth"),
 }
@@ -97,19 +96,16 @@ def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
 
 def _nbytes(options: Mapping[str, Any]) -> int:
     """Return the bytes that are exchanged in a step."""
-    from gpumap.training.network import PARAMETERS, WIDTHS
+    from gpumap.training.network import PARAMETERS
     from gpumap.training.network import nbytes as bytes_of
 
-    network, nbytes, dtype = options["network"], options["nbytes"], options["dtype"]
+    network, nbytes = options["network"], options["nbytes"]
     if (network is None) == (nbytes is None):
         raise QuestionError("give --bytes or --network: one of the two", _EXAMPLE)
     if nbytes is not None:
-        if dtype is not None:
-            raise QuestionError("--dtype is of the parameters of --network", "omit it")
         return int(nbytes)
     (name,) = chosen(network, tuple(PARAMETERS), "network", "--network", 1)
-    (type_,) = chosen(dtype or "float32", tuple(WIDTHS), "type", "--dtype", 1)
-    return bytes_of(name, type_)
+    return bytes_of(name)
 
 
 def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
@@ -129,25 +125,19 @@ def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
 
     report = io.read(path)
     show_machine(draft, report)
-    return slowest([measured_link(fit) for fit in _fits(report, options["link"])], nbytes)
+    return slowest([measured_link(fit) for fit in _fits(report)], nbytes)
 
 
-def _fits(report: Report, text: str) -> Sequence[Fit]:
-    """Return the models that a selector selects.
+def _fits(report: Report) -> Sequence[Fit]:
+    """Return the models of copies between devices.
 
     Raises:
-        QuestionError: it is no selector, or it selects no model that fits.
+        QuestionError: there is none that fits.
     """
-    from gpumap.bench.selectors import selector as selector_of
+    from gpumap.bench.selectors import selector
 
-    fits: list[Fit] = []
-    with suppress(QuestionError):  # no selector selects nothing
-        selector = selector_of(f"{text}.latency")
-        fits = [fit for fit in report.fits if fit.fits and selector.matches(fit)]
+    between = selector(_BETWEEN)
+    fits = [fit for fit in report.fits if fit.fits and between.matches(fit)]
     if not fits:
-        ids = [fit.id.replace(".fit[", "[") for fit in report.fits if fit.fits]
-        there = sorted(ids, key=lambda id_: _BETWEEN not in id_)  # those between devices first
-        some = "; ".join(f"--link '{id_}'" for id_ in there[:_SHOWN])
-        fix = some or "measure copies between two devices: gpumap transfer-cost --output FILE.json"
-        raise QuestionError(f"the report has no model that fits {text!r}", fix)
+        raise QuestionError("the report has no model of copies between devices", _FIX)
     return fits

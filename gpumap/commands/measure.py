@@ -70,13 +70,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
     "--report",
     metavar="FILE",
     type=FileType(),
-    help="Take both from a report that transfer-cost has written.",
-)
-@setting(
-    "--link",
-    metavar="SELECTOR",
-    default="transfer.d2d[mode=sync]",
-    help="The model in that report; of several the slowest.",
+    help="Take both from a report of transfer-cost: its slowest copy between devices.",
 )
 @setting(
     "--bytes",
@@ -89,13 +83,8 @@ def transfer_cost(request: Request, **options: Any) -> None:
     "--network",
     metavar="NAME",
     type=WordsType("gpumap.training.network:PARAMETERS"),
-    help="The same by its parameters: alexnet, googlenet, vgg16, resnet50, mlp41m, llama2-7b.",
-)
-@setting(
-    "--dtype",
-    metavar="TYPE",
-    type=WordsType("gpumap.training.network:WIDTHS"),
-    help="Type of the parameters: float32 (default), float16 or bfloat16.",
+    help="The same by its float32 parameters: alexnet, googlenet, vgg16, resnet50, mlp41m, "
+    "llama2-7b.",
 )
 @setting(
     "--compute",

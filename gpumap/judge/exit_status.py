@@ -4,8 +4,8 @@ Many outcomes, one exit code: never a count. A verdict that is no pass is an err
 What the user lets pass is one too, of exit code 0: reported, and never a pass. A
 run that could not take place passes nothing either: where `if_absent` allows it, the report and its
 limits are `skipped`. Requested rows of too few samples, or with a refused ratio, leave a run
-inconclusive; its exit code is 0 all the same, unless a verdict on them was requested: by a limit or a
-baseline.
+inconclusive; its exit code is 0 all the same, unless a verdict on them was requested: by a limit or
+a baseline.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpumap.errors import Diagnostic, Exit
 from gpumap.model import Problem, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from gpumap.judge.compare import Baseline
     from gpumap.judge.limits import Limit, Row

@@ -307,12 +307,11 @@ PARAMETERS = {
 }
 TRANSFORMER = "transformer"  # the preset that is a class: `gpumap.training.tasks`
 BUCKET = 25 << 20  # bytes that PyTorch's DistributedDataParallel exchanges at once by default
-WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2}  # bytes of a parameter on the wire
 
 
-def nbytes(network: str, dtype: str = "float32") -> int:
+def nbytes(network: str) -> int:
     """Return the bytes that each device of a data-parallel program exchanges in a step."""
-    return PARAMETERS[network] * WIDTHS[dtype]
+    return PARAMETERS[network] * 4  # float32
 
 
 @dataclass(frozen=True, slots=True)
