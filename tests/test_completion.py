@@ -39,8 +39,8 @@ FREE = {
     *("--latency", "--bandwidth", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
     *("--rows", "--grace", "--python", "--expect", "--name", "--rank-from"),
-    *("--network", "--sweep", "--batch-per-device", "--rate", "--warmup", "--learn"),
-    *("--alpha", "--tau", "--chance", "--within"),
+    *("--network", "--sweep", "--batch-per-device", "--rate", "--learn"),
+    *("--tau", "--chance", "--within"),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +22,6 @@ from gpumap.training.jobs import (
     CASES,
     Params,
     Scaling,
-    load_checkpoint,
     save_checkpoint,
 )
 from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
@@ -56,20 +55,16 @@ class TrainingOptions:
     sweep: str | None
     rule: str
     average: Any
-    alpha: float
     tau: int
     chance: float
     batch: int | None
     batch_per_device: int | None
     optimizer: str | None
     rate: float | None
-    warmup: int | None
     algorithm: str | None
     cases: str | None
-    input_: str
     learn: int | None
     split: str
-    start: Path | None
 
     def params(self, seed: int, *, library: bool) -> Params:
         """Return the benchmark's parameters; `library`: a library exchanges, MPI or NCCL.
@@ -81,24 +76,20 @@ class TrainingOptions:
         optimizer = self.optimizer or its_optimizer
         (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
         names = chosen(self.rule, RULES, "rule", "--rule")
-        _check_finite({"--alpha": self.alpha, "--chance": self.chance, "--rate": self.rate})
-        about = (self.average, self.alpha, self.tau, self.chance)
-        params = Params(
+        _check_finite({"--chance": self.chance, "--rate": self.rate})
+        about = {"average": self.average, "tau": self.tau, "chance": self.chance}
+        return Params(
             networks,
-            tuple(RuleSpec(name, *about) for name in names),
+            tuple(RuleSpec(name, **about) for name in names),
             _scaling(self.batch, self.batch_per_device, examples),
             how,
             RATES[how] if self.rate is None else self.rate,
-            self.warmup or 0,
-            self.warmup is not None,
             _algorithm(self.algorithm, library=library),
             _measured(self.cases, self.learn),
-            self.input_ == "kept",
             self.learn or 0,
             seed,
             split=self.split,
         )
-        return params if self.start is None else _started(params, self.start)
 
 
 def measure_training(
@@ -227,12 +218,6 @@ def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
     if batch is not None:
         return Scaling("strong", batch)
     return Scaling("weak", preset if each is None else each)
-
-
-def _started(params: Params, start: Path) -> Params:
-    if len(params.networks) > 1:
-        raise QuestionError("--start with --sweep: a checkpoint is of one network", "leave one out")
-    return replace(params, start=load_checkpoint(start, params.networks[0]))
 
 
 class LoadTimeout:

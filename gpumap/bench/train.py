@@ -300,7 +300,7 @@ def _requested_cases(
         keys["split"] = params.split
     if "compute" in params.cases:
         yield "compute", {**keys, "input": "kept", "steps": 1}
-    keys["input"] = "kept" if params.reuse_batch else "made"
+    keys["input"] = "made"
     for rule in params.rules[: 1 if count == 1 else None] if "step" in params.cases else ():
         more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name, "steps": 1}
         if rule.name == "bsp":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import FileType, NewFileType, WordsType
+from gpumap.commands.option_types import NewFileType, WordsType
 from gpumap.commands.options import benchmark_options, cases_option, comm_option, setting
 
 if TYPE_CHECKING:
@@ -45,12 +45,6 @@ _STEPS = 10_000_000
     type=click.Choice(["gradients", "parameters"]),
     default="gradients",
     help="BSP: average the gradients or the parameters.",
-)
-@setting(
-    "--alpha",
-    type=click.FloatRange(0, 1),
-    default=0.5,
-    help="EASGD: moving rate alpha between a worker and the center.",
 )
 @setting(
     "--tau",
@@ -93,12 +87,6 @@ _STEPS = 10_000_000
     help="The learning rate.  [default: sgd 0.1, momentum 0.01, adam 0.0001]",
 )
 @setting(
-    "--warmup",
-    type=click.IntRange(0, _STEPS),
-    metavar="STEPS",
-    help="Let the rate grow with the devices, from that of one to that of all in so many steps.",
-)
-@setting(
     "--algorithm",
     metavar="NAME",
     type=WordsType("gpumap.comm.algorithms:MODELS"),
@@ -107,19 +95,11 @@ _STEPS = 10_000_000
 )
 @cases_option("train", "Only these: compute, step.")
 @setting(
-    "--input",
-    "input_",
-    type=click.Choice(["made", "kept"]),
-    default="made",
-    help="Make the examples of each step anew, or keep one batch in the host's memory.",
-)
-@setting(
     "--learn",
     type=click.IntRange(1, 1 << 40),
     metavar="EXAMPLES",
     help="Train so many examples before measuring, and report the loss.",
 )
-@click.option("--start", type=FileType(), metavar="FILE", help="Begin with this checkpoint.")
 @click.option(
     "--checkpoint",
     type=NewFileType(),

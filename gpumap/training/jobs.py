@@ -1,7 +1,7 @@
 """Training jobs: parameters of a command line, the workers' share of each job, and checkpoints.
 
-A checkpoint is NumPy's own format, with what its parameters are of. What N devices have learned is
-one array, and one device begins with it as any number does.
+A checkpoint is NumPy's own format, with what its parameters are of: what N devices have learned is
+one array.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import json
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from gpumap.comm.algorithms import split
 from gpumap.dtypes import Array, np
 from gpumap.engine.verify import hollow_array
-from gpumap.errors import QuestionError, SourceError
-from gpumap.files import read_bytes, write_atomic
+from gpumap.files import write_atomic
 from gpumap.training.optimizers import Optimizer
 from gpumap.training.rules import RuleSpec
 from gpumap.training.steps import Config, Worker
@@ -53,14 +52,10 @@ class Params:
     scaling: Scaling
     optimizer: str
     rate: float
-    warmup: int = 0
-    linear: bool = False
     algorithm: str = "ring"
     cases: tuple[str, ...] = CASES
-    reuse_batch: bool = False
     learn: int = 0  # examples, after which the loss is reported
     seed: int = 1
-    start: Array | None = None  # parameters to begin with
     split: str = "balanced"  # of a batch over the devices
     rates: tuple[float, ...] = ()  # of each device, for a weighted split; none until measured
 
@@ -82,15 +77,13 @@ class Params:
             rule,
             self.parts(workers),
             self.rate,
-            self.warmup,
-            self.linear,
             self.seed,
-            self.reuse_batch or not whole,
+            reuse_batch=not whole,
         )
 
     def initial(self, network: Trainable) -> Array:
         """Return the parameters that every worker begins with."""
-        return _initial(network, self.seed) if self.start is None else self.start
+        return _initial(network, self.seed)
 
 
 @lru_cache(maxsize=1)  # of forty million numbers one copy is enough; read-only
@@ -153,9 +146,6 @@ def job_of(params: Params, spec: Spec) -> Job:
 
 
 _FORMAT = "gpumap-checkpoint-1"
-_ITEM = 4  # bytes of a parameter
-_MORE = 1 << 20  # bytes that a file may hold beside the parameters
-_FIX = "write one anew: gpumap bench train --learn 5120 --checkpoint FILE"
 
 
 def save_checkpoint(path: Path, network: Trainable, parameters: Array, examples: int) -> None:
@@ -174,35 +164,3 @@ def save_checkpoint(path: Path, network: Trainable, parameters: Array, examples:
     file = BytesIO()
     np.savez(file, parameters=parameters, about=np.array(json.dumps(about)))
     write_atomic(path, file.getvalue())
-
-
-def load_checkpoint(path: Path, network: Trainable) -> Array:
-    """Return the parameters of a checkpoint: float32, shape (parameters,).
-
-    Raises:
-        SourceError: there is no such file, it is no checkpoint, or it is damaged.
-        QuestionError: it is of another network.
-    """
-    name = str(path)
-    about, parameters = _read(path, name, _ITEM * network.parameters + _MORE)
-    if not isinstance(about, dict) or about.get("format") != _FORMAT:
-        raise SourceError(f"{name} is no checkpoint of gpumap", _FIX)
-    if about.get("sha256") != hashlib.sha256(parameters.tobytes()).hexdigest():
-        text = f"{name} is damaged: its parameters are not those that were written"
-        raise SourceError(text, _FIX)
-    if (about.get("network"), parameters.shape) != (network.name, (network.parameters,)):
-        of = about.get("network")
-        text = f"{name} is of {of}, {parameters.size} parameters, and not of {network.name}"
-        raise QuestionError(f"{text}, {network.parameters}", f"give one of {network.name}, or none")
-    return parameters
-
-
-def _read(path: Path, name: str, limit: int) -> tuple[Any, Array]:
-    content = read_bytes(path, "checkpoint", limit)
-    try:
-        with np.load(BytesIO(content), allow_pickle=False) as data:
-            parameters: Array = data["parameters"].astype(np.float32, casting="no")
-            return json.loads(str(data["about"])), parameters
-    except Exception as error:  # a damaged archive raises whatever its reader comes to
-        why = f"{type(error).__name__}: {error}"
-        raise SourceError(f"{name} is no checkpoint: {why}", _FIX) from error

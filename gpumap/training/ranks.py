@@ -317,7 +317,7 @@ class RankTraining:
         self.spend("compute")
         if self._whole:
             self._rule.before_update()
-            worker.update(config.rate_at(first // config.batch))
+            worker.update(config.rate)
             self.spend("update")
             self._rule.after_update(service)
         self._under_way.append((self._session.mark(), self._blended))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from gpumap.dtypes import Array, np
 from gpumap.engine.verify import judged
 from gpumap.errors import Diverged
-from gpumap.training.optimizers import Optimizer, scaled
 from gpumap.training.rules import RuleSpec
 from gpumap.training.tasks import Data, Model, Trainable
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.model import Check
+    from gpumap.training.optimizers import Optimizer
 
 HELD_OUT = 1024  # held-out examples for loss and accuracy
 METHOD = "float32 reference"
@@ -110,8 +110,6 @@ class Config:
     rule: RuleSpec
     counts: tuple[int, ...]  # examples of a batch that each worker has
     rate: float
-    warmup: int = 0  # steps, over which the rate comes to that of all workers
-    linear: bool = False  # the rate grows with the workers
     seed: int = 1
     reuse_batch: bool = False  # make one batch, and copy it to the device in each step
 
@@ -138,10 +136,6 @@ class Config:
         """
         whole = self.rule.name == "bsp" and self.rule.average == "gradients"
         return 1.0 / (self.batch if whole else max(self.counts[worker], 1))
-
-    def rate_at(self, step: int) -> float:
-        """Return the rate of a step."""
-        return scaled(self.rate, self.workers if self.linear else 1, step, self.warmup)
 
     def first(self, step: int, worker: int) -> int:
         """Return where a worker's part of the batch of a step begins, in lock-step."""

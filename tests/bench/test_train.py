@@ -90,17 +90,15 @@ def test_an_iteration_of_easgd_holds_one_meeting(tau):
     }  # fmt: skip
 
 
-def test_a_step_keeps_or_makes_its_batch_and_a_gradient_keeps_it():
-    for reuse_batch in (False, True):
-        params = asked(reuse_batch=reuse_batch)
-        found = {case.name: case.params["input"] for case in planned(1, params).cases}
-        assert found == {"compute": "kept", "step": "kept" if reuse_batch else "made"}
-        assert params.config(TASK, ALL[0], 1, whole=False).reuse_batch
-        assert params.config(TASK, ALL[0], 1, whole=True).reuse_batch is reuse_batch
+def test_a_step_makes_its_batch_and_a_gradient_keeps_it():
+    found = {case.name: case.params["input"] for case in planned(1, asked()).cases}
+    assert found == {"compute": "kept", "step": "made"}
+    for whole in (False, True):
+        assert asked().config(TASK, ALL[0], 1, whole=whole).reuse_batch is not whole
 
 
 def test_a_batch_that_is_kept_is_each_workers_own_part_of_the_first():
-    config = asked(reuse_batch=True).config(TASK, ALL[0], 2, whole=True)
+    config = asked().config(TASK, ALL[0], 2, whole=False)
     inputs = Inputs(config)
     for worker in (1, 0, 1):
         (x, y), (own, wanted) = (

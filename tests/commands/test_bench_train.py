@@ -55,21 +55,6 @@ def test_a_sweep_tells_from_which_network_on_a_second_device_pays(gpumap, latenc
     assert said in answer.out
 
 
-def test_what_two_devices_learned_one_goes_on_with(gpumap):
-    """A checkpoint has the parameters of all; who starts with it begins where they ended."""
-    learn = (*SMALL, "--learn", "4096", "--rate", "0.01", "--cases", "step")
-    two = report(train(gpumap, *learn, "--checkpoint", "two.npz", map_=CORES))
-    start = ("--start", "two.npz", "--learn", "32", "--rate", "1e-30")
-    one = report(
-        train(gpumap, *SMALL, *start, "--cases", "step", "--checkpoint", "one.npz", map_="a->cpu0")
-    )
-    assert steps(one, "loss")["alone"] == pytest.approx(steps(two, "loss")["bsp"], rel=1e-5)
-    began, ended = parameters(gpumap.folder / "two.npz"), parameters(gpumap.folder / "one.npz")
-    np.testing.assert_allclose(ended, began, rtol=1e-6, atol=1e-12)
-    fresh = steps(report(train(gpumap, *SMALL, *start[2:], "--cases", "step", map_="a->cpu0")))
-    assert fresh["alone"]["metrics"]["loss"]["value"] > 1.01 * steps(one, "loss")["alone"]
-
-
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
     """A network of one's own, from a file: after any number of steps the same parameters."""
@@ -97,9 +82,6 @@ QUESTIONS = TEXTS["questions"]
 def test_a_wrong_question_is_refused(gpumap, arguments, said):
     """With what is wrong and exit 2; no traceback, and no file."""
     own(gpumap).fake(script(memory=1 << 24, **FAST))
-    if "other.npz" in arguments:
-        learned = train(gpumap, *SMALL, "--learn", "32", "--checkpoint", "other.npz")
-        assert learned.code == 0, learned.err
     answer = train(gpumap, *arguments, form="plain")
     assert answer.code == 2
     assert re.search(rf"^(error|Error): .*{re.escape(said)}", answer.err, re.MULTILINE), answer.err

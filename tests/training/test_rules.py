@@ -136,8 +136,9 @@ def test_several_learn_what_one_worker_learns(rule):
     with opened(*["fake"] * 4) as sessions:
         for seed in range(10):
             found = []
-            for used, rate in ((sessions, RATE * more), (sessions[:1], RATE)):
-                made, config = training(used, spec, seed=seed, rate=rate, linear=True)
+            for used in (sessions, sessions[:1]):
+                rate = RATE * len(used) * (more if len(used) > 1 else 1.0)
+                made, config = training(used, spec, seed=seed, rate=rate)
                 parameters = learned(made, EPOCHS * COUNT // (EACH * len(used)))
                 found.append(held_out(config, parameters))
             ratios.append(found[0] / found[1])
