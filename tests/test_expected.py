@@ -40,7 +40,6 @@ def written(gpumap, run):
     given = [*more, *rest] if "--" in rest or "script.py" in rest else [*rest, *more]
     answer = gpumap.fake(run.script)(first, *given, **run.env)
     parts = {"stdout": answer.out, "stderr": answer.err}
-    files |= {"perfetto": gpumap.folder / "trace.perfetto"}
     parts |= {form: path.read_text() for form, path in files.items() if path.exists()}
     if "json" in parts and "rich" in parts and words[0] != "report":
         wide = gpumap("report", files["json"].name, "--format", "rich", COLUMNS="120").out

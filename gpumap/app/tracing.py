@@ -11,8 +11,8 @@ from gpumap.app.given_map import read_map
 from gpumap.app.program import Ended
 from gpumap.app.recording import Recording, by_default
 from gpumap.app.user_script import exit_code, load, run
-from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
-from gpumap.files import empty, write_atomic
+from gpumap.errors import Diagnostic, Exit, GpumapError
+from gpumap.files import empty
 from gpumap.model import Trace, Watched, replace
 
 if TYPE_CHECKING:
@@ -35,13 +35,12 @@ _NO_CONTEXT = (
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """Which script is traced, on which map, and where the trace goes."""
+    """Which script is traced, on which map, and where the report goes."""
 
     path: Path
     arguments: tuple[str, ...]
     option: str | None
     backend: str | None
-    perfetto: Path | None
     output: Output
 
 
@@ -50,11 +49,10 @@ def trace_script(program: Program, request: TraceRequest) -> None:
     # absolute: files are written there, wherever the script goes in the meantime
     targets = tuple(each._replace(path=each.path.absolute()) for each in request.output.targets)
     output = request.output._replace(targets=targets)
-    perfetto = request.perfetto and request.perfetto.absolute()
     script = load(request.path, request.arguments)
     if request.backend:
         _choose(program, request.backend)
-    _record(program, script, replace(request, output=output, perfetto=perfetto))
+    _record(program, script, replace(request, output=output))
 
 
 def _choose(program: Program, backend: str) -> None:
@@ -70,20 +68,15 @@ def _choose(program: Program, backend: str) -> None:
 
 
 def _record(program: Program, script: Script, request: TraceRequest) -> None:
-    perfetto, output = request.perfetto, request.output
+    output = request.output
     with Recording("trace", Watched(), program, output, time_limit=None) as record:
         if request.option is not None:
             found = read_map(record.draft, None, request.option)
             os.environ["GPUMAP_CONTEXTS"] = found.text
-        for path in (perfetto, *(target.path for target in output.targets)):
-            if path is not None:  # no file of an earlier run passes for this one's
-                empty(path)
+        for target in output.targets:  # no file of an earlier run passes for this one's
+            empty(target.path)
         contexts, ended = _run(script, record.draft)
-        try:
-            _gather(record.draft, contexts)
-        finally:  # also where a second Ctrl-C ends a wait for a device
-            if perfetto is not None:
-                _write(record.draft, perfetto)
+        _gather(record.draft, contexts)
         _judge(record.draft, contexts, ended)
 
 
@@ -131,18 +124,6 @@ def _traced(number: int, context: Context, first: Context) -> Trace:
     opened = None if simulated else context.origin - first.origin
     about = (number, context.bindings, context.policy, opened, context.closed)
     return Trace(*about, tuple(context.trace))
-
-
-def _write(draft: Draft, path: Path) -> None:
-    """Write the trace for its viewers; a file that cannot be written costs no report."""
-    from gpumap.results.perfetto import perfetto
-
-    try:
-        assert isinstance(draft.result, Watched)
-        write_atomic(path, perfetto(draft.result.traces))
-    except SourceError as error:
-        for found in error.diagnostics:
-            draft.refuse(found, Exit.QUESTION)
 
 
 def _judge(draft: Draft, contexts: Sequence[Context], ended: BaseException | None) -> None:

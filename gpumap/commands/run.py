@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.commands.option_types import DurationType, FileType, NewFileType
+from gpumap.commands.option_types import DurationType, FileType
 from gpumap.commands.options import (
     backend_option,
     map_argument,
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @map_option
 @backend_option("What drives the devices of each `gpumap.open()` that names no backend.")
-@setting(
-    "--perfetto",
-    metavar="FILE",
-    type=NewFileType(),
-    help="Write the trace for ui.perfetto.dev and chrome://tracing.",
-)
 @output_options
 @click.pass_obj
 def trace(program: Program, /, **options: Any) -> None:
@@ -42,7 +36,7 @@ def trace(program: Program, /, **options: Any) -> None:
     --backend are what `gpumap.open()` finds in it. The exit code is 0 if the script ended well, 1
     if it did not or opened no context, 2 if it is not Python, 3 if a device is not there, or
     failed. A script that calls os._exit or os.exec* ends gpumap too: there is no result then, and
-    the files of --output and --perfetto, emptied before it runs, stay empty.
+    the files of --output, emptied before it runs, stay empty.
 
     The result comes after the script's own output: to keep them apart, use --output. `gpumap watch`
     looks at any other program.

@@ -135,11 +135,10 @@ ODD = TEXTS["odd"]
 ])  # fmt: skip
 def test_what_a_script_does_not_catch_is_its_own_mistake(run, gpumap, text, code, error):
     """With its traceback and exit 1, whatever its class does; an absent device is no mistake."""
-    answer = run(text, "--output", "report.json", "--perfetto", "p.json")
+    answer = run(text, "--output", "report.json")
     assert (answer.code, codes(gpumap)) == (code, [(error, code)])
     assert ("Traceback" in answer.err) == (error not in ("absent", "no-context"))
     assert error != "script" or "error: the script ended with Odd" in answer.err
-    assert "traceEvents" in loads((gpumap.folder / "p.json").read_text())
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -174,13 +173,6 @@ def test_a_script_that_is_none_ends_in_2(gpumap, made):
     assert answer.err.startswith("error: ")
     assert answer.err.replace("\n", "").isprintable()
     assert "Traceback" not in answer.err
-
-
-def test_a_viewers_file_that_cannot_be_written(run, gpumap):
-    text = f"{ONE}\nimport os\nos.mkdir('p.json')"
-    answer = run(text, "--perfetto", "p.json", "--output", "report.json")
-    assert (answer.code, codes(gpumap)) == (2, [("source", 2)])
-    assert "trace: what ran where" in answer.out
 
 
 SELF = TEXTS["self"]
@@ -234,11 +226,11 @@ def test_what_a_script_does_to_the_process_costs_no_result(run, gpumap, mess):
 
 def test_a_script_that_ends_the_process_leaves_no_old_report(run, gpumap):
     """Nothing can be written then; nor does what an earlier run wrote pass for this one's."""
-    asked = ("--output", "r.json", "--perfetto", "p.json")
+    asked = ("--output", "r.json", "--output", "p.csv")
     assert run(ONE, *asked).code == 0
     answer = run(f"{ONE}\nimport os\nos._exit(0)", *asked)
     assert (answer.code, answer.out) == (0, "")
-    assert [(gpumap.folder / name).read_text() for name in ("r.json", "p.json")] == ["", ""]
+    assert [(gpumap.folder / name).read_text() for name in ("r.json", "p.csv")] == ["", ""]
     assert gpumap("report", "r.json").code == 2
 
 
@@ -303,7 +295,7 @@ def started(gpumap, *options, end="os.mkdir('begun')\ntime.sleep(600)"):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_script_leaves_its_trace(gpumap, number):
-    with started(gpumap, "--output", "report.json", "--perfetto", "p.json") as process:
+    with started(gpumap, "--output", "report.json") as process:
         process.send_signal(number)
         out, err = process.communicate(timeout=LIMIT)
     report = checked((gpumap.folder / "report.json").read_text())
@@ -312,7 +304,6 @@ def test_an_interrupted_script_leaves_its_trace(gpumap, number):
     assert "trace: what ran where" in out
     assert out.endswith("\n\nstopped early (interrupted): partial results above\n")
     assert gpumap("report", "report.json").out == out
-    assert '"upload"' in (gpumap.folder / "p.json").read_text()
 
 
 @pytest.mark.parametrize(("end", "code", "own"), [
