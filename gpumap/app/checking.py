@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 NBYTES = 4096
 _SEED = 20260101
+_PATIENCE = 60.0  # seconds for the drivers of all backends
 
 
 def round_trip(session: Session) -> None:
@@ -278,15 +279,10 @@ def _failure(
 
 # --- the devices that there are
 def list_devices(
-    program: Program,
-    *,
-    backend: str | None,
-    replay: Path | None,
-    timeout: float,
-    output: Output,
+    program: Program, *, backend: str | None, replay: Path | None, output: Output
 ) -> None:
     """List the devices of one backend, or of all; the map has each."""
-    with Recording("devices", Listed(), program, output, time_limit=timeout) as record:
+    with Recording("devices", Listed(), program, output, time_limit=_PATIENCE) as record:
         find_devices(record.draft, program, backend, replay)
 
 

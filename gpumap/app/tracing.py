@@ -40,7 +40,6 @@ class TraceRequest:
     path: Path
     arguments: tuple[str, ...]
     option: str | None
-    backend: str | None
     output: Output
 
 
@@ -50,21 +49,7 @@ def trace_script(program: Program, request: TraceRequest) -> None:
     targets = tuple(each._replace(path=each.path.absolute()) for each in request.output.targets)
     output = request.output._replace(targets=targets)
     script = load(request.path, request.arguments)
-    if request.backend:
-        _choose(program, request.backend)
     _record(program, script, replace(request, output=output))
-
-
-def _choose(program: Program, backend: str) -> None:
-    """Let the script find a backend where it would look for one.
-
-    Raises:
-        QuestionError: there is no such backend.
-    """
-    from gpumap import backends
-
-    backends.load(backend, program.host())
-    os.environ["GPUMAP_BACKEND"] = backend
 
 
 def _record(program: Program, script: Script, request: TraceRequest) -> None:

@@ -64,7 +64,6 @@ def check(program: Program, /, **options: Any) -> None:
 @click.command()
 @backend_option("Query this backend only.")
 @replay_option
-@timeout_option(60.0)
 @output_options
 @click.pass_obj
 def devices(program: Program, /, **options: Any) -> None:

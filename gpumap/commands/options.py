@@ -129,7 +129,7 @@ def benchmark_options(
             from gpumap.app.benchmark import Request
             from gpumap.engine.base import Settings
 
-            most = options.pop("timeout") or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
+            most = options.pop("timeout", None) or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
             chosen = {} if test else {name: options.pop(name) for name in _SETTINGS}
             settings, gate = Settings(budget, most, **chosen), _gate(options, benches, test=test)
             where = {name: options.pop(name) for name in _WHERE}
@@ -140,23 +140,20 @@ def benchmark_options(
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
     options_of_all = combined(
-        map_argument, map_option, backend_option(help_, "all"), _time_options(budget),
+        map_argument, map_option, backend_option(help_, "all"), _budget_option(budget),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
 
 
-def _time_options(budget: float) -> Callable[[F], F]:
-    """Say how long to measure."""
-    return combined(
-        setting("--budget", type=DurationType(), default=f"{budget:g}s",
-                help="Time for the whole command, with warm-up and checks."),
-        setting("--timeout", type=DurationType(),
-                help="End the process after this time.  [default: ten budgets, at least 60s]"),
-    )  # fmt: skip
+def _budget_option(budget: float) -> Callable[[F], F]:
+    help_ = "Time for the whole command, with warm-up and checks."
+    return setting("--budget", type=DurationType(), default=f"{budget:g}s", help=help_)
 
 
 _settings_options = combined(
+    setting("--timeout", type=DurationType(),
+            help="End the process after this time.  [default: ten budgets, at least 60s]"),
     setting("--precision", type=ShareType(), default="2%",
             help="Stop once every half-interval is within this share; with --limit or "
             "--base, once those are decided."),

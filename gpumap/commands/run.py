@@ -26,17 +26,16 @@ if TYPE_CHECKING:
 @click.argument("path", metavar="SCRIPT", type=FileType())
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @map_option
-@backend_option("What drives the devices of each `gpumap.open()` that names no backend.")
 @output_options
 @click.pass_obj
 def trace(program: Program, /, **options: Any) -> None:
     """Run a script that uses gpumap; show what ran where, and implicit transfers.
 
-    gpumap trace [OPTIONS] SCRIPT ARGS... runs it as `python SCRIPT ARGS...` would. --map and
-    --backend are what `gpumap.open()` finds in it. The exit code is 0 if the script ended well, 1
-    if it did not or opened no context, 2 if it is not Python, 3 if a device is not there, or
-    failed. A script that calls os._exit or os.exec* ends gpumap too: there is no result then, and
-    the files of --output, emptied before it runs, stay empty.
+    gpumap trace [OPTIONS] SCRIPT ARGS... runs it as `python SCRIPT ARGS...` would. --map is what
+    `gpumap.open()` finds in it, and GPUMAP_BACKEND what drives its devices. The exit code is 0 if
+    the script ended well, 1 if it did not or opened no context, 2 if it is not Python, 3 if a
+    device is not there, or failed. A script that calls os._exit or os.exec* ends gpumap too: there
+    is no result then, and the files of --output, emptied before it runs, stay empty.
 
     The result comes after the script's own output: to keep them apart, use --output. `gpumap watch`
     looks at any other program.
