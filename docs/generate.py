@@ -100,7 +100,8 @@ def exit_codes() -> str:
 
 def _table(topics: Iterable[Topic]) -> str:
     rows = (
-        f"| `{topic.name}` | **{_escaped(topic.summary)}** {_escaped(topic.text)}"
+        f"| `{topic.name}` | **{_escaped(topic.summary)}**"
+        f"{f' {_escaped(topic.text)}' if topic.text else ''}"
         f"{f' *Fix:* {_escaped(topic.fix)}' if topic.fix else ''} |"
         for topic in topics
     )

@@ -68,7 +68,8 @@ def _explained(topics: list[Topic]) -> Lines:
         if number:
             yield "", ""
         yield f"{topic.kind} {topic.name}: {topic.summary}", "  "
-        yield f"  {topic.text}", "  "
+        if topic.text:
+            yield f"  {topic.text}", "  "
         if topic.fix is not None:
             label = "hint" if topic.kind in _NO_FAULT else "fix"
             yield f"  {label}: {topic.fix}", "    "

@@ -53,7 +53,6 @@ _FILES: dict[str, tuple[Kind, ...]] = {
 }
 _WORDS = {  # that several texts have
     "list": "`gpumap devices` lists the devices that are there, as a map writes them",
-    "quote": 'quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"',
 }
 _ALIASES = {  # of what tables and readers call otherwise: the topic that says it
     "noisy": "trust", "few": "trust", "ci": "interval", "confidenceinterval": "interval",
@@ -66,12 +65,12 @@ _LONGEST = 40  # letters that are compared: more than any topic has
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A term with a summary, an explanation, and the fix if there is one."""
+    """A term with a summary; where that does not say all, an explanation, and what to do."""
 
     name: str
     kind: Kind
     summary: str
-    text: str
+    text: str = ""
     fix: str | None = None
 
 
@@ -92,12 +91,18 @@ def _read(file: str) -> tuple[Topic, ...]:
 
     def topics(tables: Mapping[str, Any]) -> tuple[Topic, ...]:
         return tuple(
-            Topic(name, kind, **{key: text.format_map(_WORDS) for key, text in texts.items()})
+            Topic(name, kind, texts)
+            if isinstance(texts, str)
+            else Topic(name, kind, **_whole(texts))
             for kind in _FILES[file]
             for name, texts in tables[kind].items()
         )
 
     return shipped("gpumap.explain", f"{file}.toml", topics)
+
+
+def _whole(texts: Mapping[str, str]) -> dict[str, str]:
+    return {key: text.format_map(_WORDS) for key, text in texts.items()}
 
 
 def every() -> tuple[Topic, ...]:
