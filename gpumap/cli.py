@@ -80,8 +80,7 @@ COMMANDS = {
                    "Print the script by which a shell completes gpumap's command lines."),
 }  # fmt: skip
 _CONFIG: dict[str, tuple[type, ...]] = {
-    "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "output": (str, list),
-    "limit": (str, list),
+    "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "limit": (str, list),
 }  # fmt: skip
 _PROJECT = ("limit",)  # what [tool.gpumap] may hold: what a project asks of every machine
 _BEFORE_COMMANDS = (["run"], ["exec"], ["scale"], ["watch"])  # which stand behind "--"
@@ -256,8 +255,6 @@ def _configured(program: Program) -> dict[str, Any]:
         settings |= _checked(*project, _PROJECT)
     if (path := config.find(*where)) is not None:
         settings |= _checked(path, config.read(path, own=True), tuple(_CONFIG))
-        if "output" in settings:
-            settings["output"] = config.outputs(path, settings["output"], program.cwd)
     shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
     if isinstance(shared.get("limit"), str):  # one needs no list
         shared["limit"] = [shared["limit"]]

@@ -111,42 +111,6 @@ def read(path: Path, *, own: bool = False) -> Mapping[str, Any]:
         raise SourceError(f"{place}: brackets are nested too deeply", "remove some") from error
 
 
-def outputs(path: Path, values: str | list[str], cwd: str) -> list[str]:
-    """Return what `output` of the file `path` names, for a program in `cwd` or below.
-
-    Each path is relative to the folder of that file, and stays below it.
-
-    Raises:
-        SourceError: a path leads out of it, or through a folder of another user.
-    """
-    found = []
-    for value in [values] if isinstance(values, str) else values:
-        format_, equals, name = value.partition("=") if "=" in value else ("", "", value)
-        name = os.path.normpath(name)
-        if (why := _astray(path.parent, name)) is not None:
-            place = f"{path}: output {name[:80]!r}: {why}"
-            raise SourceError(place, "name a file below the folder of this one, by no link")
-        found.append(f"{format_}{equals}{os.path.relpath(path.parent / name, cwd)}")
-    return found
-
-
-def _astray(folder: Path, name: str) -> str | None:
-    """Return why the path `name` leads out of `folder`, or can be made to by another user."""
-    from pathlib import Path
-
-    from gpumap.files import others
-
-    try:
-        top, target = (Path(os.path.realpath(each)) for each in (folder, folder / name))
-    except ValueError:  # a NUL
-        return "that is no path"
-    if os.path.isabs(name) or top not in target.parents:  # noqa: PTH117 - it is text
-        return f"it is not below {top}"
-    between = target.parents[: target.parents.index(top)]
-    whys = (others(state) for each in between if (state := _stat(str(each))))
-    return next((why for why in whys if why is not None), None)
-
-
 def check_keys(config: Mapping[str, Any], known: Collection[str], path: Path) -> None:
     """Raise SourceError, one diagnostic per key, if `config` has a top-level key not in `known`."""
     unknown = tuple(_unknown(key, known, path) for key in config if key not in known)

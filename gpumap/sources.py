@@ -22,7 +22,7 @@ from gpumap.model import MapText
 from gpumap.text import file_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from configparser import ConfigParser, Error
     from pathlib import Path
 
@@ -201,18 +201,16 @@ def _flags(text: str) -> tuple[str | None, Notes]:
     values = _values(words)
     value = values[-1] if values else None
     notes = [*_comments(dropped), *_misspelled(words), *_strays(words, value)]
-    if value is not None:
-        notes += [*_repeated(values), *_escaped(text, value)]
     return value, tuple(notes)
 
 
-def _words(text: str, escape: str = "\\") -> tuple[list[str], list[str]]:
+def _words(text: str) -> tuple[list[str], list[str]]:
     """Split as Theano does (theano/configparser.py); return also what `#` made it drop."""
     import shlex
 
     stream = _Stream(text)
     splitter = shlex.shlex(stream, posix=True)
-    splitter.whitespace, splitter.whitespace_split, splitter.escape = ",", True, escape
+    splitter.whitespace, splitter.whitespace_split = ",", True
     try:
         words = [word.strip() for word in splitter]
     except ValueError as error:
@@ -270,25 +268,6 @@ def _strays(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
         yield _warning("flags-comma", message, f'separate the entries with ";": contexts={fix}')
 
 
-def _repeated(values: Sequence[str]) -> Iterator[Diagnostic]:
-    if len(values) > 1:
-        message = f"THEANO_FLAGS: contexts is set {len(values)} times; Theano takes the last"
-        hint = f"keep one: contexts={_shown(values[-1])}"
-        yield Diagnostic("flags-repeated", message, hint=hint, severity="note")
-
-
-def _escaped(text: str, value: str) -> Iterator[Diagnostic]:
-    if "\\" not in text:
-        return
-    try:
-        written = _values(_words(text, escape="")[0])
-    except SourceError:  # a quote that only its backslash kept from being one
-        written = []
-    if written[-1:] != [value]:
-        message = f"THEANO_FLAGS: Theano drops the backslash; it reads {_quoted(value)}"
-        yield _warning("flags-backslash", message, f"remove it: contexts={_shown(value)}")
-
-
 # --- .theanorc ---------------------------------------------------------------------------------
 
 
@@ -298,8 +277,7 @@ def _rc(env: Mapping[str, str], cwd: Path | str, notes: Notes) -> tuple[MapText 
     for path in _rc_paths(env, cwd):
         before = parser.get("global", "contexts", raw=True, fallback=None)
         text = _rc_text(path)
-        if text is None:
-            notes += _rc_missing(path) if "THEANORC" in env else ()
+        if text is None:  # Theano skips it
             continue
         _rc_parse(parser, path, text)
         if parser.get("global", "contexts", raw=True, fallback=None) != before:
@@ -354,12 +332,6 @@ def _rc_read(path: Path) -> str:
         line = text.count("\n", 0, long.start()) + 1
         raise _rc_failure(path, line, "200 blanks in a row", "remove them")
     return text
-
-
-def _rc_missing(path: Path) -> Notes:
-    message = f"THEANORC names {_quoted(str(path))}, which is not there; Theano skips it"
-    hint = "create it, or take it out of THEANORC"
-    return (Diagnostic("rc-missing", message, hint=hint, severity="note"),)
 
 
 def _rc_parse(parser: ConfigParser, path: Path, text: str) -> None:
@@ -418,10 +390,6 @@ def _rc_notes(value: str, content: str) -> Iterator[Diagnostic]:
     if value[:1] == value[-1:] and value[:1] in ("'", '"') and len(value) > 1:
         message = f".theanorc: quotes are part of the value: {_quoted(value)}"
         yield _warning("rc-quotes", message, f"drop them: contexts = {_shown(value[1:-1])}")
-    if re.search(r"\s;", value):
-        message = '.theanorc: in Python 2 " ;" begins a comment, in Python 3 it is part of the map'
-        tight = ";".join(part.strip() for part in value.split(";"))
-        yield _warning("rc-blank", message, f'no blank before ";": contexts = {_shown(tight)}')
     for comment in re.findall(_RC_COMMENT, content):
         message = f'.theanorc: a line that begins with ";" is a comment: {_quoted(comment)}'
         yield _warning("rc-comment", message, 'put the ";" at the end of the line before')

@@ -198,32 +198,6 @@ def test_the_table_of_a_project_that_others_can_write_is_refused(tmp_path):
     assert refused(lambda: config.project(tmp_path))
 
 
-@pytest.mark.parametrize(("value", "found"), [
-    ("r.json", ["../r.json"]), ("plain=sub/r.txt", ["plain=r.txt"]),
-    (["r.json", "html=r"], ["../r.json", "html=../r"]), ("sub/../r.json", ["../r.json"]),
-])  # fmt: skip
-def test_an_output_is_below_the_folder_of_its_file(tmp_path, value, found):
-    (tmp_path / "a" / "sub").mkdir(parents=True)
-    named = config.outputs(tmp_path / "a" / config.NAME, value, str(tmp_path / "a" / "sub"))
-    assert found == named
-
-
-@pytest.mark.parametrize("value", [
-    "/etc/x.json", "plain=/etc/x", "../x.json", "sub/../../x.json", "plain=out/x", "link.json",
-    "a=b/../../x", "", "plain=", ".", "world/x.json", "x\0.json",
-])  # fmt: skip
-def test_an_output_that_leads_elsewhere_is_refused(tmp_path, value):
-    """By its path, by a link in it, or through a folder in which others can put a link."""
-    folder = tmp_path / "a"
-    (folder / "sub").mkdir(parents=True)
-    (folder / "out").symlink_to(tmp_path)
-    (folder / "link.json").symlink_to(tmp_path / ".bashrc")
-    (folder / "world").mkdir()
-    (folder / "world").chmod(0o757)
-    with pytest.raises(SourceError):
-        config.outputs(folder / config.NAME, value, str(folder))
-
-
 MANY = ";".join(f"d{n}->opencl0:0.{n}" for n in range(300))
 
 

@@ -111,7 +111,7 @@ def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
     (note,) = found.notes
     assert (found.text, found.origin, note.code) == (text, "THEANO_FLAGS", code)
     assert fix in note.hint
-    assert note.severity == ("note" if code == "flags-repeated" else "warning")
+    assert note.severity == "warning"
 
 
 @pytest.mark.parametrize(("flags", "hint"), TABLE["unseen"])
@@ -235,11 +235,11 @@ def test_of_several_theanorc_the_last_that_sets_it_counts(tmp_path, listed, text
     assert MapText(text, ".theanorc", str(tmp_path / origin)) == actual
 
 
-def test_a_theanorc_that_is_named_and_missing_is_noted(tmp_path):
-    """Theano skips it silently; here it is a note; a variable that is empty names no file."""
+def test_a_theanorc_that_is_named_and_missing_is_skipped(tmp_path):
+    """As in Theano; a variable that is empty names no file."""
     env = rc(tmp_path, "[global]\ncontexts = a->cpu0\n")
-    notes = find(tmp_path, {"THEANORC": "gone:.theanorc/x:.theanorc:~nobody-here/x"}).notes
-    assert [note.severity for note in notes] == ["note"] * 3
+    found = find(tmp_path, {"THEANORC": "gone:.theanorc/x:.theanorc:~nobody-here/x"})
+    assert (found.text, found.notes) == ("a->cpu0", ())
     assert find(tmp_path, env | {"THEANORC": ""}) is None
 
 

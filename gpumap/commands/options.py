@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gpumap.app.output import Output, say
+from gpumap.app.output import Output
 from gpumap.commands.option_types import (
     DurationType,
     FileType,
@@ -21,7 +21,6 @@ from gpumap.commands.option_types import (
     TargetType,
     WordsType,
 )
-from gpumap.errors import Diagnostic
 from gpumap.report import FORMATS
 
 if TYPE_CHECKING:
@@ -303,8 +302,6 @@ def output_options(command: F) -> F:
     ) -> Any:
         context = click.get_current_context()
         refuse_collisions(context, _settings(context.obj))
-        if output and context.get_parameter_source("output") is ParameterSource.DEFAULT_MAP:
-            say(_configured(output), context.obj)  # also where it is quiet: it is not seen here
         return command(output=Output(format_, output, quiet, verbose), **others)
 
     wrapped: F = _output_parameters(wrapped_by(collected, command))
@@ -320,12 +317,6 @@ _output_parameters = combined(
     setting("--verbose", "-v", is_flag=True,
             help="Tables with every row, column and flag, as wide as they come."),
 )  # fmt: skip
-
-
-def _configured(output: tuple[Target, ...]) -> Iterator[Diagnostic]:
-    for target in output:
-        message = f"gpumap.toml has the report written to {target.path}"
-        yield Diagnostic("output", message, severity="note")
 
 
 def refuse_collisions(context: click.Context, read: Iterable[tuple[str, Path]] = ()) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from gpumap.contexts.array import HOST, Array, elementwise, place, product
-from gpumap.contexts.memory import Memory, Tracer, from_dlpack, number, plain
+from gpumap.contexts.memory import Memory, Tracer, number, plain
 from gpumap.errors import (
     ContextError,
     DtypeError,
@@ -91,14 +91,6 @@ class Context:
             if target == HOST:
                 return self._memory.on_host(np.array(source))
             return self._memory.uploaded(source, target)
-
-    def from_dlpack(self, source: Any, target: str | None = None) -> Array:
-        """Return a copy of another library's array at `target`, as `shared` does.
-
-        Raises:
-            Unsupported: it has no `__dlpack__`, or is not in host memory.
-        """
-        return self.shared(from_dlpack(source), target)
 
     def transferred(self, array: Array, target: str) -> Array:
         """Return a copy of an array at `target`; the array itself if it is on that device."""

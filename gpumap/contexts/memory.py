@@ -12,7 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from gpumap.contexts.array import HOST, Array
-from gpumap.errors import DeviceError, DtypeError, GpumapError, ShapeError, Unsupported
+from gpumap.errors import DeviceError, DtypeError, GpumapError, ShapeError
 from gpumap.model import TraceEvent
 
 if TYPE_CHECKING:
@@ -99,30 +99,6 @@ class Memory:
 
     def _every(self) -> list[Array]:
         return list(self._arrays)
-
-
-_HOST = (1, 3, 11)  # of DLPack: the processor's memory, pinned by CUDA, pinned by ROCm
-
-
-def from_dlpack(source: Any) -> Any:
-    """Return another library's array in host memory, without a copy.
-
-    Raises:
-        Unsupported: it has no `__dlpack__` that NumPy reads, or is not in host memory.
-        DtypeError: it is masked.
-    """
-    if not hasattr(source, "__dlpack_device__"):
-        kind = type(source).__name__
-        raise Unsupported(f"{kind} has no __dlpack__", "use .shared()")
-    if source.__dlpack_device__()[0] not in _HOST:
-        fix = "copy it to host memory first, such as tensor.cpu() of PyTorch"
-        raise Unsupported("from_dlpack reads host memory only", fix)
-    if isinstance(source, np.ma.MaskedArray):
-        raise DtypeError("a masked array would lose its mask", "fill it before: .filled(0)")
-    try:
-        return np.from_dlpack(source)
-    except (AttributeError, BufferError, TypeError, ValueError) as error:
-        raise Unsupported(f"from_dlpack: {error}", "use .shared()") from error
 
 
 def plain(data: Any) -> Any:

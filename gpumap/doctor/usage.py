@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 # Notes on a map's source of which Theano loses a part.
 _LOSING = (
-    "flags-comment", "flags-spelling", "flags-stray", "flags-comma", "flags-backslash",
-    "rc-section", "rc-quotes", "rc-blank", "rc-comment",
+    "flags-comment", "flags-spelling", "flags-stray", "flags-comma",
+    "rc-section", "rc-quotes", "rc-comment",
 )  # fmt: skip
 _EXPLICIT = ("argument", "--map", "@FILE")  # explicit on the command line
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
