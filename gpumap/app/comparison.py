@@ -299,7 +299,6 @@ class CompareRequest:
     base: Path | None
     new: Path | None
     accept: str | None
-    accept_edited: bool
     terms: Terms
     inconclusive: Any
     output: Output
@@ -308,7 +307,6 @@ class CompareRequest:
 
 def compare_reports(program: Program, request: CompareRequest) -> None:
     """Judge a saved report against another one."""
-    from gpumap.app import edits
     from gpumap.app.recording import Recording
     from gpumap.model import io
 
@@ -324,19 +322,13 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
     with Recording(
         "compare", Compared(), program, request.output, pair, time_limit=NO_LIMIT
     ) as record:
-        before, after = (
-            io.read(path, edited=request.accept_edited) for path in (request.base, request.new)
-        )
-        record.draft.remarks += [
-            note for note in (*before.notes, *after.notes) if note is io.EDITED
-        ]
-        with edits.refused((request.base, request.new), (before, after)):
-            for report, which in ((before, "base"), (after, "new")):
-                refuse_broken(report, which, forged=True)
-            check_patterns(comparable(before), request.terms.judge)
-            pair |= Baseline(str(request.base), before, request.terms).settings
-            show_machine(record.draft, after)
-            found = judged(before, after, request.terms, program)
+        before, after = io.read(request.base), io.read(request.new)
+        for report, which in ((before, "base"), (after, "new")):
+            refuse_broken(report, which, forged=True)
+        check_patterns(comparable(before), request.terms.judge)
+        pair |= Baseline(str(request.base), before, request.terms).settings
+        show_machine(record.draft, after)
+        found = judged(before, after, request.terms, program)
         record.draft.remarks += found.notes
         if request.accept is not None:
             found = _accepted(record.draft, request.base, before, after, found, request.accept)

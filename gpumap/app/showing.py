@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.output import deliver, emit, say
 from gpumap.errors import Diagnostic, QuestionError, SourceError
-from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +27,9 @@ def show_reports(
     files: tuple[Path, ...],
     schema: bool,
     nodes: Path | None,
-    accept_edited: bool,
     output: Output,
 ) -> None:
     """Show one report as its run did, several side by side; nodes; or the schema."""
-    from gpumap.app import edits
-
     if [schema, bool(files), nodes is not None].count(True) != 1:
         fix = "gpumap report FILE.json, gpumap report --nodes DIR, or gpumap report --schema"
         raise QuestionError("name saved reports, a folder of nodes' reports, or the schema", fix)
@@ -51,13 +47,11 @@ def show_reports(
         one = len(files) == 1
         if not one:
             _refuse_one(output)
-        reports = _read(files, edited=accept_edited)
-        with edits.refused(files, reports):
-            reports = [_answered(each) if edits.was_edited(each) else each for each in reports]
-            if one:
-                _show_one(reports[0], output, program)
-            else:
-                _show_all(_labelled(files, reports), output, program)
+        reports = _read(files)
+        if one:
+            _show_one(reports[0], output, program)
+        else:
+            _show_all(_labelled(files, reports), output, program)
 
 
 def _show_one(found: Report, output: Output, program: Program) -> None:
@@ -90,7 +84,7 @@ def _refuse_one(output: Output) -> None:
             raise QuestionError(f"{format_} is a format of one report", fix)
 
 
-def _read(files: Sequence[Path], *, edited: bool) -> list[Report]:
+def _read(files: Sequence[Path]) -> list[Report]:
     """Return the reports.
 
     Raises:
@@ -102,23 +96,12 @@ def _read(files: Sequence[Path], *, edited: bool) -> list[Report]:
     wrong: list[Diagnostic] = []
     for path in files:
         try:
-            found.append(io.read(path, edited=edited))
+            found.append(io.read(path))
         except SourceError as error:
             wrong += error.diagnostics
     if wrong:
         raise SourceError(tuple(wrong))
     return found
-
-
-def _answered(report: Report) -> Report:
-    """Return an edited report with the answer that its rows lead to, marked as edited."""
-    from gpumap.judge.phrases import LIMIT, truncated
-    from gpumap.results import headline
-
-    answer = headline(report)
-    return replace(
-        report, headline=answer._replace(text=truncated(f"Edited: {answer.text}", LIMIT))
-    )
 
 
 def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:

@@ -10,7 +10,6 @@ from click.shell_completion import CompletionItem
 
 from gpumap.commands.option_types import FileType
 from gpumap.commands.options import (
-    edited_option,
     inconclusive_option,
     output_options,
     terms_options,
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _OF_REPORTS = {
-    "base": "BASE", "new": "NEW", "accept": "--accept", "accept_edited": "--accept-edited",
+    "base": "BASE", "new": "NEW", "accept": "--accept",
     "confirm": "--confirm", "other_machine": "--other-machine",
 }  # fmt: skip
 
@@ -33,7 +32,6 @@ _OF_REPORTS = {
               help="Run two commands, interleaved sample by sample, and judge B against A. Each is "
               "[VAR=VALUE ...] [PYTHON -m] gpumap bench ...")  # fmt: skip
 @click.option("--accept", metavar="REASON", help="Write NEW over BASE, with the reason inside.")
-@edited_option
 @terms_options
 @inconclusive_option
 @output_options
@@ -67,7 +65,6 @@ def compare(program: Program, /, **options: Any) -> None:
 @click.option("--nodes", metavar="DIR", type=FileType(),
               help="Show each node's report of preflight in DIR; write passing.txt and failing.txt "
               "there.")  # fmt: skip
-@edited_option
 @output_options
 @click.pass_obj
 def report(program: Program, /, **options: Any) -> None:

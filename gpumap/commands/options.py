@@ -164,10 +164,6 @@ _settings_options = combined(
             help="Show the cases, their memory and time; open no device, measure nothing."),
 )  # fmt: skip
 
-edited_option = click.option(
-    "--accept-edited", is_flag=True,
-    help="Read a report that was edited after it was written too; a warning says so.",
-)  # fmt: skip
 reference_option = setting(
     "--reference",
     metavar="NAME",

@@ -50,12 +50,7 @@ VERSION = 3  # docs/schema-3.md
 LIMIT = 256 * 2**20  # bytes; 10,000 rows of 100 samples take a third of it
 _OLD = ("1", "2")  # versions that gpumap 0.1 wrote
 _WORD = '"nonfinite"'  # a key
-_DEEPEST = 50  # levels of settings
 _SHOWN = 200  # characters of what is wrong
-_SHOW = "measure again; gpumap report --accept-edited shows it all the same"
-EDITED = Diagnostic(
-    "edited", "the report was edited after gpumap wrote it", severity="warning", hint=MEASURED
-)
 
 
 class Tool(Struct, frozen=True):
@@ -351,12 +346,8 @@ def _with_numbers(tree: Any) -> Any:
 # --- read
 
 
-def read(path: Path, *, edited: bool = False) -> Report:
-    """Return the report that `path` holds.
-
-    Args:
-        path: a file of `--output`.
-        edited: take one that was edited too; a warning in its notes says so.
+def read(path: Path) -> Report:
+    """Return the report that `path` holds, a file of `--output`.
 
     Raises:
         SourceError: it cannot be read, or is no report that gpumap has written.
@@ -364,7 +355,7 @@ def read(path: Path, *, edited: bool = False) -> Report:
     content = read_text(path, "report", LIMIT)
     try:
         with _uncollected():
-            return _report(parse(content), edited=edited, words=_WORD in content)
+            return _report(parse(content), words=_WORD in content)
     except Refused as refused:
         raise _error(path, refused) from refused
     except RecursionError as error:
@@ -383,13 +374,10 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _report(tree: Any, *, edited: bool, words: bool) -> Report:
+def _report(tree: Any, *, words: bool) -> Report:
     """Return the report of a tree; `tool` tells gpumap's reports from other JSON.
 
-    Args:
-        tree: of JSON.
-        edited: take one that was edited, too.
-        words: it may have words for numbers.
+    `words`: it may have words for numbers.
     """
     tool = tree.get("tool") if isinstance(tree, dict) else None
     if not isinstance(tool, dict) or tool.get("name") != "gpumap":
@@ -398,13 +386,9 @@ def _report(tree: Any, *, edited: bool, words: bool) -> Report:
         reader = "gpumap 0.1 reads it" if version in _OLD else "the gpumap that wrote it reads it"
         reason = f"this gpumap reads version {VERSION} alone"
         raise Refused(reason, "$.schema_version", f"{reader}; or {MEASURE_AGAIN}")
-    own = _is_own(tree)
-    if not own and not edited:
-        raise Refused("it was edited after it was written", "$.digest", _SHOW)
-    if not own and _is_deep(tree.get("settings")):  # who writes them again recurses
-        raise Refused("its brackets are nested too deeply")
-    found = _nouns(_with_numbers(tree) if words else tree)
-    return found if own else model.replace(found, notes=(*found.notes, EDITED))
+    if not _is_own(tree):
+        raise Refused("it was edited after it was written", "$.digest", MEASURED)
+    return _nouns(_with_numbers(tree) if words else tree)
 
 
 def _is_own(tree: Tree) -> bool:
@@ -412,17 +396,6 @@ def _is_own(tree: Tree) -> bool:
         return bool(tree.get("digest") == digest(tree))
     except ValueError:  # a number above all that gpumap writes
         return False
-
-
-def _is_deep(tree: Any) -> bool:
-    """Return whether brackets are nested beyond what any setting is."""
-    level: list[Any] = [tree] if isinstance(tree, dict) else []
-    for _ in range(_DEEPEST):
-        inner = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [one for each in inner for one in each if isinstance(one, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 class _Listed(Struct):
@@ -439,7 +412,7 @@ def _nouns(tree: Tree) -> Report:
     """Return the report of a tree.
 
     Raises:
-        Refused: its nouns have other keys or types: another gpumap wrote it, or it was edited.
+        Refused: its nouns have other keys or types: another gpumap wrote it.
     """
     try:
         listed = typed(tree, _Listed)

@@ -1,6 +1,6 @@
 """Several reports in one table, side by side. JSON has every figure.
 
-    {"reports": [{"label", "file", "started", "status", "exit_code", "simulated", "edited",
+    {"reports": [{"label", "file", "started", "status", "exit_code", "simulated",
                   "fingerprint", "other_machine"}],
      "rows": [{"id", "metric", "cells": [null | {"status", "figure", "ratio", "flags"}]}],
      "notes": [text]}
@@ -39,19 +39,11 @@ class Saved:
     report: Report
 
     @property
-    def edited(self) -> bool:
-        """Return whether it was edited, or judges a report that was."""
-        from gpumap.model.io import EDITED
-
-        return EDITED in self.report.notes
-
-    @property
     def marked(self) -> str:
         """Return the label, with what its figures must not be read without."""
         simulated = ("simulated",) if self.report.simulated else ()
-        edited = ("edited",) if self.edited else ()
         status = () if self.report.status == "ok" else (self.report.status,)
-        marks = (*simulated, *edited, *status)
+        marks = (*simulated, *status)
         return f"{self.label} ({', '.join(marks)})" if marks else self.label
 
 
@@ -139,7 +131,6 @@ def _data(saved: Sequence[Saved]) -> dict[str, Any]:
             "label": each.label,
             "file": each.file,
             **{key: getattr(each.report, key) for key in _KEYS},
-            "edited": each.edited,
             "fingerprint": each.report.fingerprint.hash if each.report.fingerprint else None,
             "other_machine": other,
         }

@@ -172,11 +172,6 @@ def test_cases_that_were_chosen_are_judged():
     }
 
 
-@pytest.mark.parametrize("cases", [5, True, "many"])
-def test_cases_of_an_edited_report_that_are_no_list_choose_nothing(cases):
-    assert words(dot(), dot(cases=cases)) == words(dot(), dot())
-
-
 def test_a_report_without_what_a_headline_claims_is_judged_whole():
     rows = [one for one in dot().measurements if one.case.name in ("solo", "many+fetch")]
     some = replace(dot(), measurements=tuple(rows))

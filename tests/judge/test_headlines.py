@@ -1,6 +1,5 @@
 """The headline of a report: the answer first, the worst level wins, and no text but its own."""
 
-import json
 import re
 
 import pytest
@@ -11,7 +10,7 @@ from golden import held
 from hypothesis import given
 from hypothesis import strategies as st
 from report.made_reports import EVERY, bindings, case, made, ok, skipped, verdict, wrong
-from saved_reports import COMMANDS, signed, written
+from saved_reports import COMMANDS, written
 from tables import table
 
 from gpumap.judge.answers import check_line
@@ -89,20 +88,6 @@ def consistent(report, found):
         assert found.low in (None, figure.low)
     causes = [row.explanation.cause for row in report.measurements if row.explanation]
     assert found.cause is None or found.cause in causes or report.kind == "doctor"
-
-
-def test_the_headline_of_an_edited_report_is_computed_anew(gpumap):
-    """It is what a reader sees first: as it was written where nothing was edited, else marked."""
-    reported(gpumap, ONE, SAVED)
-    tree = json.loads((gpumap.folder / "r.json").read_text())
-    own = tree["headline"]["text"]
-    tree["headline"] |= {"text": "All is well.", "level": "good"}
-    path = gpumap.folder.joinpath("r.json")
-    path.write_text(json.dumps(tree))
-    shown = gpumap("report", "r.json", "--accept-edited")
-    assert shown.out.splitlines()[0] == f"Edited: {own}"
-    path.write_text(signed(tree))
-    assert gpumap("report", "r.json").out.splitlines()[0] == "All is well."
 
 
 def product(name, state, gain=None, spread=0.0, size=64, against=None, bound=None):
