@@ -37,13 +37,16 @@ STRATEGIES = ("ar", "nccl32", "nccl16", "asa32", "asa16", "copper", "copper16")
 _KEYS = ("RULE", "MODELFILE", "MODELCLASS", "DEVICES", "BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
 _OF_BSP = ("BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
 _SHOWN = 60  # characters of the user's text inside a message
-_KEY = re.compile(r"[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=")
-_SPACED = re.compile(r"[ \t]*[A-Za-z_][A-Za-z0-9_]*[ \t]+=")
-# What is in quotes as it is, and a comment, which begins where a word could
-_PLAIN = re.compile(r"""'[^'\n]*'|"[^"$`\\\n]*"|(?<![^\s(])#[^\n]*""")
-_SHELLS = re.compile(r"""['"$`;&|<>(){}\[\]*?~!\\]""")
-_DATA = "a cfg is read as data"
-_ONE = 'write one KEY=VALUE a line; a value with blanks is in quotes: KEY="..."'
+_QUOTED = r"""'[^'\n]*'|"[^"$`\\\n]*\""""
+# Of a word: what is in quotes, and what has no meaning of its own to a shell.
+_WORD = rf"""(?:{_QUOTED}|[^ \t\n'"$`;&|<>(){{}}\[\]*?~!\\])"""
+_ARRAY = rf"(?:[ \t\n]|(?<=[ \t\n(])#[^\n]*|{_WORD})*+"
+_LINE = re.compile(
+    rf"[ \t]*+(?:(?:export[ \t]++)?([A-Za-z_][A-Za-z0-9_]*)=(?:\(({_ARRAY})\)|({_WORD}*+))"
+    r"(?:[ \t]++#[^\n]*)?[ \t]*|(?:#[^\n]*)?)(?:\n|\Z)"
+)
+_TOKEN = re.compile(rf"#[^\n]*|{_WORD}++")
+_DATA = "write KEY=VALUE on a line; put what has blanks, or what a shell expands, in single quotes"
 _EXAMPLE = 'write DEVICES=cuda0,cuda1, or by host DEVICES=("node0:cuda0" "node1:cuda0,cuda1")'
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _DEVICE = re.compile(r"(?:cuda|opencl|cpu)[0-9]*|cuda@.*")  # before a ":": no host
@@ -70,98 +73,31 @@ def assignments(text: str, file: str) -> Iterator[Assignment]:
         SourceError: a line has something else than an assignment; the message names the line.
     """
     text = text.removeprefix("\N{BYTE ORDER MARK}").replace("\r\n", "\n").replace("\r", "\n")
-    lines = enumerate(text.split("\n"), 1)
-    for number, line in lines:
-        bare = _bare(line)
-        if not bare.strip(" \t"):
-            continue
-        match = _KEY.match(bare)
-        if match is None:
-            raise _no_assignment(line, bare, file, number)
-        value, bare = line[match.end() : len(bare)], bare[match.end() :]
-        if bare[:1] == "(":
-            words = tuple(_array(value[1:], bare[1:], lines, file, number))
-            yield Assignment(match[1], words, number, is_array=True)
-        else:
-            yield Assignment(match[1], (_word(value, bare, file, number),), number)
+    place, line = 0, 1
+    while place < len(text):
+        match = _LINE.match(text, place)
+        words = None if match is None else _words(match)
+        if match is None or any(not c.isprintable() and c != "\t" for c in "".join(words or ())):
+            found = _short(text[place:].partition("\n")[0].strip())
+            raise wrong(file, line, f'"{found}" is no KEY=VALUE; a cfg is read as data', _DATA)
+        if words is not None:
+            yield Assignment(match[1], words, line, is_array=match[2] is not None)
+        line += text.count("\n", place, match.end())
+        place = match.end()
 
 
-def _bare(line: str) -> str:
-    """Return a line without its comment, and with "-" for each character of its quoted parts."""
-    bare = _PLAIN.sub(lambda part: "" if part[0][0] == "#" else "-" * len(part[0]), line)
-    return bare.rstrip(" \t")
+def _words(match: re.Match[str]) -> tuple[str, ...] | None:
+    """Return the words of a value or an array, without their quotes; None where is no key."""
+    if match[1] is None:
+        return None
+    if match[2] is None:
+        return (_unquoted(match[3]),)
+    tokens = (token[0] for token in _TOKEN.finditer(match[2]))
+    return tuple(_unquoted(token) for token in tokens if token[0] != "#")
 
 
-def _word(value: str, bare: str, file: str, number: int) -> str:
-    """Return the one word of a value."""
-    _check(value, bare, file, number)
-    first = re.split("[ \t]", bare)[0]
-    if first != bare:
-        raise _more(value[len(first) :], file, number)
-    return "".join(_split(value))
-
-
-def _array(
-    value: str, bare: str, lines: Iterator[tuple[int, str]], file: str, began: int
-) -> Iterator[str]:
-    """Yield the words of an array, to its ")"."""
-    number = began
-    while ")" not in bare:
-        _check(value, bare, file, number)
-        yield from _split(value[: len(bare)])
-        number, value = next(lines, (0, ""))
-        if not number:
-            raise wrong(file, began, "the array is never closed", 'end it with ")"')
-        bare = _bare(value)
-    end = bare.index(")")
-    _check(value, bare[:end], file, number)
-    yield from _split(value[:end])
-    if bare[end + 1 :]:
-        _check(value[end + 1 :], bare[end + 1 :], file, number)
-        raise _more(value[end + 1 : len(bare)], file, number)
-
-
-def _split(text: str) -> list[str]:
-    import shlex
-
-    return shlex.split(text)
-
-
-def _check(value: str, bare: str, file: str, number: int) -> None:
-    """Refuse what no value can have."""
-    strange = next((c for c in value[: len(bare)] if c != "\t" and not c.isprintable()), None)
-    if strange is not None:
-        message = f'a value has a character that cannot be printed, "{strange}"'
-        raise wrong(file, number, message, "write it anew, with plain blanks and quotes")
-    if found := _SHELLS.search(bare):
-        raise _shells(found[0], bare[found.end() :], file, number)
-
-
-def _shells(character: str, behind: str, file: str, number: int) -> SourceError:
-    """Return the error that a character is a shell's; of an open quote, what keeps it open."""
-    if character in ("'", '"'):
-        inner = re.search(r"[$`\\]", behind) if character in behind else None
-        if inner is None:
-            return wrong(file, number, "a quote is never closed", "close it in the same line")
-        character = inner[0]
-    message = f"{character} is for a shell to understand, and {_DATA}"
-    return wrong(
-        file, number, message, "write the value itself; in single quotes each character is one"
-    )
-
-
-def _no_assignment(line: str, bare: str, file: str, number: int) -> SourceError:
-    if _SPACED.match(bare):
-        hint = "write KEY=VALUE without blanks"
-        return wrong(file, number, 'there are blanks before the "="', hint)
-    if found := _SHELLS.match(bare.lstrip(" \t")):
-        return _shells(found[0], bare.partition(found[0])[2], file, number)
-    message = f'"{_short(line[: len(bare)].strip())}" is a command to a shell, and {_DATA}'
-    return wrong(file, number, message, "leave only lines of KEY=VALUE")
-
-
-def _more(rest: str, file: str, number: int) -> SourceError:
-    return wrong(file, number, f'"{_short(rest.strip())}" follows the value, and {_DATA}', _ONE)
+def _unquoted(word: str) -> str:
+    return re.sub(_QUOTED, lambda part: part[0][1:-1], word)
 
 
 def wrong(file: str, line: int, problem: str, hint: str) -> SourceError:
