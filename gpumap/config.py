@@ -163,7 +163,6 @@ def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
 _GPUS = ("cuda", "opencl")
 _ALLOWED = ("cpu", *_GPUS)
 _OLD = "gpu"
-_FALSE = ("False", "false", "0")
 _SHOWN = 80
 
 
@@ -222,10 +221,6 @@ def theano_notes(options: TheanoOptions) -> Iterator[Diagnostic]:
         message = "contexts alone leaves inputs and shared variables on the processor"
         hint = 'set target="dev0" on each, or device=cuda0 for all work'
         yield Diagnostic("theano-no-default", message, hint=hint, severity="note")
-    value, place = options.get("print_active_device", ("", ""))
-    if value in _FALSE:
-        message = f"print_active_device={value} ({_cut(place)}): no line is printed for a name"
-        yield Diagnostic("theano-silent", message, severity="note")
 
 
 def default_note(options: TheanoOptions) -> Iterator[Diagnostic]:

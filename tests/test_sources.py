@@ -132,9 +132,7 @@ def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, hint):
     ("init_gpu_device=cuda0,contexts=a->cuda0",
      {"theano-lost-name": "a", "theano-no-default": None}),
     ("device=dev0,contexts=dev0->cuda0", {"theano-device": None}),
-    ("device=cuda,print_active_device=False,contexts=a->cuda0", {"theano-silent": None}),
-    ("device=cuda,print_active_device=0,contexts=a->cuda0", {"theano-silent": None}),
-    ("device=cuda,print_active_device=True,contexts=a->cuda0", {}),
+    ("device=cuda,print_active_device=False,contexts=a->cuda0", {}),
 ])  # fmt: skip
 @pytest.mark.parametrize("place", ["THEANO_FLAGS", ".theanorc"])
 def test_what_theanos_other_options_do_with_its_map_is_said(tmp_path, place, flags, codes):

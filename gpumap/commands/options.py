@@ -296,8 +296,7 @@ def output_options(command: F) -> F:
         verbose: bool,
         **others: Any,
     ) -> Any:
-        context = click.get_current_context()
-        refuse_collisions(context, _settings(context.obj))
+        refuse_collisions(click.get_current_context())
         return command(output=Output(format_, output, quiet, verbose), **others)
 
     wrapped: F = _output_parameters(wrapped_by(collected, command))
@@ -315,11 +314,10 @@ _output_parameters = combined(
 )  # fmt: skip
 
 
-def refuse_collisions(context: click.Context, read: Iterable[tuple[str, Path]] = ()) -> None:
+def refuse_collisions(context: click.Context) -> None:
     """Refuse options that name one file twice, however it is spelled or linked.
 
     A base that a result is written over is a gate that is green the next time, whatever was found.
-    `read` has what the command reads beside its parameters.
 
     Raises:
         UsageError: two results go to one file, or one goes to a file that the command reads.
@@ -331,23 +329,11 @@ def refuse_collisions(context: click.Context, read: Iterable[tuple[str, Path]] =
         if _same(first, second):
             which = f"two {one}" if one == other else f"{one} and {other}"
             raise click.UsageError(f"{which} go to one file; give each its own")
-    named = (*_named(context, (FileType,)), *_map_files(context), *read)
+    named = (*_named(context, (FileType,)), *_map_files(context))
     for (one, first), (other, second) in product(written, named):
         if _same(first, second):
             what = f"{one} would write over what {other} reads, {str(second)!r}"
             raise click.UsageError(f"{what}; choose another file")
-
-
-def _settings(program: Program) -> Iterator[tuple[str, Path]]:
-    """Yield the files that steer gpumap, with what names them."""
-    from pathlib import Path
-
-    folder = Path(program.cwd)
-    for name in ("gpumap.toml", "pyproject.toml", ".theanorc"):
-        yield "gpumap itself", folder / name
-    for name in ("GPUMAP_FAKE", "THEANORC"):
-        for path in filter(None, program.env.get(name, "").split(os.pathsep)):
-            yield name, folder / path
 
 
 def _named(context: click.Context, types: tuple[type, ...]) -> Iterator[tuple[str, Path]]:

@@ -15,15 +15,13 @@ if TYPE_CHECKING:
 
     from gpumap.model import Checked, Report
 
-_SILENT = "theano-silent"  # a note: Theano would have said nothing
-
 
 def sections(report: Report, result: Checked, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001
     """Yield what is true of each name of a map; of a job, which rank has which."""
-    found = tuple(mapped.sections(report.bindings))
     true = report.status in ("ok", "no")
-    silent = not true or any(note.code == _SILENT for note in report.notes)
-    yield from (section for section in found if section.name == "names" or not silent)
+    for section in mapped.sections(report.bindings):
+        if true or section.name == "names":
+            yield section
     yield from aside(report)
     if report.ranks:
         from gpumap.results.ranks import table

@@ -62,20 +62,7 @@ def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
     assert (answer.code, found["text"]) == (0, TWO)
     assert (found["source"], found["source_path"]) == (".theanorc", str(path))
     assert found["notes"][0]["code"] == "source"
-
-
-@pytest.mark.parametrize("format_", ["plain", "markdown", "html"])
-def test_print_active_device_hides_the_lines_and_not_the_report(fake, format_):
-    """As in Theano, and only for a map of its settings; the JSON has the devices all the same."""
-    fake.env["THEANO_FLAGS"] = f"print_active_device=False,device=cuda,contexts={TWO}"
-    silent = fake("check", "--format", format_, "--output", "report.json")
-    said = fake("check", TWO, "--format", format_)
-    found = loads((fake.folder / "report.json").read_text())["map"]
-    assert (silent.code, said.code) == (0, 0)
-    lines = 0 if format_ == "html" else 2  # a page has the names as a table
-    assert ("Mapped name" in silent.out, said.out.count("Mapped name")) == (False, lines)
-    assert [entry["device"] for entry in found["entries"]] == ["cuda:0", "cuda:1"]
-    assert "theano-silent" in {note["code"] for note in found["notes"]}
+    assert "theano-no-default" in {note["code"] for note in found["notes"]}
 
 
 def test_what_is_read_is_not_written_over(gpumap):
