@@ -341,7 +341,7 @@ def _named(context: click.Context, types: tuple[type, ...]) -> Iterator[tuple[st
     for parameter in context.command.params:
         if isinstance(parameter.type, types) and parameter.name is not None:
             argument = parameter.param_type_name == "argument"
-            name = parameter.human_readable_name if argument else parameter.opts[0]
+            name = parameter.human_readable_name.strip("[]") if argument else parameter.opts[0]
             value = context.params.get(parameter.name)
             every: Iterable[Any] = value if isinstance(value, (tuple, list)) else (value,)
             for one in every:

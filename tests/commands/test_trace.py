@@ -85,7 +85,7 @@ def test_hostile_names_are_harmless(run):
 def test_a_default_map_is_named(run, gpumap, options, text, count):
     """As by commands that measure: once, on stderr, and in the report; no map of their own."""
     gpumap.fake(devices())
-    answer = run(text, *options, "--backend", "fake", "--output", "report.json")
+    answer = run(text, *options, "--output", "report.json")
     notes = loads((gpumap.folder / "report.json").read_text())["notes"]
     assert answer.err.count("note: no map is given: using dev0->cuda0;dev1->cuda1\n") == count
     assert [note["code"] for note in notes].count("default-map") == count
