@@ -292,15 +292,21 @@ def _starved(pid: int, root: Path = Path("/")) -> float:
 
 
 def _reaped(child: subprocess.Popen[bytes]) -> float:
-    """Wait for a killed child, and return its CPU seconds; other children may end meanwhile."""
-    end = time.monotonic() + _KILLED  # the kernel may have it, in a driver's call
+    """Wait for a killed child, and return its CPU seconds; other children may end meanwhile.
+
+    One that the kernel has, in a driver's call, is not waited for.
+    """
+    begun = time.monotonic()
     with suppress(ChildProcessError):  # it is no longer there
-        while time.monotonic() < end:
+        while (passed := time.monotonic() - begun) < _KILLED:
             pid, status, used = os.wait4(child.pid, os.WNOHANG)
             if pid:
                 child.returncode = os.waitstatus_to_exitcode(status)
                 return used.ru_utime + used.ru_stime
+            if passed > process_control.STUCK and process_control.stuck(child.pid):
+                break
             time.sleep(_PAUSE)
+    child.returncode = -signal.SIGKILL  # as it will be
     return 0.0
 
 

@@ -60,6 +60,7 @@ def room_for(nbytes: int) -> bool:
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _PATIENCE = 2.0  # seconds in which the kernel ends what it was told to
+STUCK = 0.2  # seconds after which it does not end what is stuck in a call of its own
 _PAUSE = 0.002
 _lock = threading.Lock()
 _adopting = 0  # how many have requested it
@@ -140,11 +141,12 @@ def _count(change: int) -> None:
 def kill_children(mark: bytes = b"", spared: Collection[int] = ()) -> None:
     """Kill the children whose first environment has `mark`, and what they leave behind.
 
-    Those in `spared` are left alone.
+    Those in `spared` are left alone; one that no signal ends is not waited for.
     """
-    until = time.monotonic() + _PATIENCE
-    while time.monotonic() < until:
-        if not (found := children(mark).difference(spared)):
+    begun = time.monotonic()
+    while (passed := time.monotonic() - begun) < _PATIENCE:
+        found = children(mark).difference(spared)
+        if not found or (passed > STUCK and all(map(stuck, found))):
             return
         for pid in found:
             with suppress(OSError):
@@ -153,6 +155,15 @@ def kill_children(mark: bytes = b"", spared: Collection[int] = ()) -> None:
         for pid in found:
             with suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
+
+
+def stuck(pid: int) -> bool:
+    """Return whether a thread of a process is in a call of the kernel that no signal ends."""
+    with suppress(OSError):
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - as below
+        stats = (_read(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+        return any(stat.rpartition(b") ")[2][:1] == b"D" for stat in stats)
+    return False
 
 
 def children(mark: bytes = b"") -> set[int]:

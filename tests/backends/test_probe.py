@@ -20,7 +20,7 @@ from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.probe import _Late, _starved, _unanswered, _unimported, probe_in_child
 from gpumap.backends.pyopencl import inventory, library_line
 from gpumap.extras import install
-from gpumap.machine import topology
+from gpumap.machine import process_control, topology
 from gpumap.machine.cuda import no_driver
 from gpumap.model import Probe
 
@@ -164,6 +164,23 @@ def test_the_cpu_time_of_a_child_is_its_own():
         pool.submit(subprocess.run, [sys.executable, "-c", busy], check=True).result()
         ended = job.result()
     assert (ended.code, ended.cpu < 0.5) == (None, True)
+
+
+def test_a_child_that_no_signal_ends_is_not_waited_for(monkeypatch):
+    """The kernel has it, in a driver's call: it is alive when its reader goes on."""
+    alive = []
+    kill = process_control.kill_children
+    monkeypatch.setattr(module, "_KILLED", 600.0)
+    monkeypatch.setattr(module.os, "killpg", lambda *_: None)
+    monkeypatch.setattr(process_control, "stuck", lambda _: True)
+    monkeypatch.setattr(
+        process_control,
+        "kill_children",
+        lambda mark: alive.append(len(process_control.children(mark))) or kill(mark),
+    )
+    command = (sys.executable, "-c", "import time; time.sleep(20)")
+    ended = module.run_child(command, dict(os.environ), 0.1)
+    assert (ended.code, alive) == (None, [1])
 
 
 def test_no_driver_at_all(tmp_path):

@@ -1,11 +1,15 @@
 """Room: what limits leave. Pinning: the calling thread alone, on all processors or on none."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
+from shell import until
 
-from gpumap.machine.process_control import pin, room_for
+from gpumap.machine.process_control import pin, room_for, stuck
 
 MIB = 1 << 20
 
@@ -46,3 +50,16 @@ def test_refused(cpus):
 def test_a_system_that_cannot_pin(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
     assert pin([0]) is False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells it")
+@pytest.mark.parametrize(("call", "found"), [("vfork", True), ("getpid", False)])
+def test_what_is_in_a_call_of_the_kernel_that_no_signal_ends(call, found):
+    """A parent that has called vfork waits so for its child; who sleeps does not."""
+    text = f"import ctypes, time; print(flush=True); ctypes.CDLL(None).{call}(); time.sleep(600)"
+    command = [sys.executable, "-c", text]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        process.stdout.readline()
+        until(lambda: stuck(process.pid) or not found)
+        assert stuck(process.pid) is found
+        os.killpg(process.pid, signal.SIGKILL)
