@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,13 +20,21 @@ if TYPE_CHECKING:
     from gpumap.model import Device, DeviceLibrary, Probe
 
 _IMPORT = 5.0  # seconds for a framework that was not requested; real ones take 2 to 4
+_SHARE = 0.4  # of the time that is left, for a driver to list its devices
 
 
 class Inventory:
-    """What each backend found on this machine; each is probed once, when first needed."""
+    """What each backend found on this machine; each is probed once, when first needed.
 
-    def __init__(self, host: Host, backend: str | None = None) -> None:
+    Args:
+        host: of its drivers.
+        backend: the only one that is asked; None: those that the kinds of a map need.
+        end: the moment (`time.monotonic`) by which all have answered, however many hang.
+    """
+
+    def __init__(self, host: Host, backend: str | None = None, end: float = math.inf) -> None:
         self.host = host
+        self._end = end
         self.requested = backend
         self._backends: dict[str, Backend] = {}
         self._probes: dict[str, Probe] = {}
@@ -137,10 +147,18 @@ class Inventory:
         """Return what the backend called `name` found."""
         if name not in self._probes:
             backend = self.backend(name)
-            if self._hurried and hasattr(backend, "load"):
-                backend = load(name, replace(self.host, imports=_IMPORT))
+            if hasattr(backend, "load"):
+                imports = _IMPORT if self._hurried else self.host.imports
+                host = replace(self.host, patience=self.patience, imports=imports)
+                backend = load(name, host)
             self._probes[name] = self._ask(backend)
         return self._probes[name]
+
+    @property
+    def patience(self) -> float:
+        """Return the seconds that a driver may take now."""
+        left = round(_SHARE * max(self._end - time.monotonic(), 0.0), 1)
+        return min(self.host.patience, left)
 
 
 def of_kind(kind: Kind, probe: Probe) -> list[Device]:

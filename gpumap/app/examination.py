@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.doctor.evidence import Evidence, Gain, Measured, Nvidia
-    from gpumap.doctor.gather import Place
+    from gpumap.doctor.evidence import Evidence, Health
     from gpumap.doctor.interpreter import Interpreter
+    from gpumap.doctor.probe_run import ProbeRun
     from gpumap.inventory import Inventory
-    from gpumap.model import Binding, ContextMap, Diagnosis
+    from gpumap.model import Binding, ContextMap, Diagnosis, Reason
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
@@ -83,12 +83,9 @@ class _Examination:
     """One run of doctor: it reads, measures, judges, and tells the record."""
 
     def __init__(self, record: Recording, program: Program, request: DoctorRequest) -> None:
-        from gpumap.doctor.gather import Place
-
         self._record, self._draft = record, record.draft
         self._end = time.monotonic() + request.timeout - _REPORT
         self._program, self._request = program, request
-        self._place: Place = Place(program.env, program.cwd)
         self._libraries: Answers | None = None
         self._found: tuple[Diagnosis, ...] = ()
 
@@ -122,12 +119,10 @@ class _Examination:
         self._draft.result = Diagnosed(self._found)
 
     def _run(self) -> None:
-        from gpumap.doctor.gather import patience
         from gpumap.inventory import Inventory
 
         request = self._request
-        host = self._program.host(patience=patience(request.timeout))
-        inventory = Inventory(host, request.backend)
+        inventory = Inventory(self._program.host(), request.backend, self._end)
         try:
             where = request.argument, request.option
             context_map = read_map(self._draft, *where, lambda: self._chosen(inventory))
@@ -140,24 +135,20 @@ class _Examination:
         self._conclude_libraries()
 
     def _read(self, inventory: Inventory) -> Evidence:
-        from gpumap.doctor.evidence import UnreadProgram, read
         from gpumap.doctor.gather import configuration
+        from gpumap.doctor.script import read
 
         source = self._draft.source
         given = source if source and source.origin != "default" else None
-        found = configuration(self._place, given, inventory)
+        found = configuration(self._program.cwd, given, inventory)
         if self._request.script is None:
             return found
-        try:
-            return replace(found, script=read(Path(self._program.cwd) / self._request.script))
-        except UnreadProgram as error:  # the devices can be judged all the same
-            (diagnostic,) = error.diagnostics
-            self._draft.remarks.append(replace(diagnostic, severity="note"))
-            return found
+        return replace(found, script=read(Path(self._program.cwd) / self._request.script))
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
-        from gpumap.doctor.gather import ProbeRun, bindings, surroundings
+        from gpumap.doctor.gather import bindings, surroundings
+        from gpumap.doctor.probe_run import NO_TIME, ProbeRun
         from gpumap.model import Reason, Resolution
 
         known = self._read(inventory)
@@ -168,21 +159,21 @@ class _Examination:
         self._draft.resolution = Resolution(context_map, found_here)
         self._record.limit.doing = "using the devices"
         calls = self._request.output.verbose
-        turns = ProbeRun(found_here, self._program.env, self._end, calls=calls)
+        run = ProbeRun(found_here, self._program.env, self._end, calls=calls)
         try:
-            turns.run()
+            run.run()
         except KeyboardInterrupt:
-            found = turns.all(Reason("no-time", "the run was interrupted"))
-            self._conclude(_with(known, found, turns.gain))
+            self._conclude(_with(known, run, Reason("no-time", "the run was interrupted")))
             raise
         self._record.limit.doing = ""
-        return _with(known, turns.all(), turns.gain)
+        return _with(known, run, NO_TIME)
 
     def _chosen(self, inventory: Inventory) -> ContextMap:
         """Return what is examined without a map: Theano's default device, or what is there."""
         from gpumap.doctor.gather import theano_map
 
-        return theano_map(self._place) or self._default(inventory)
+        program = self._program
+        return theano_map(program.env, program.cwd) or self._default(inventory)
 
     def _default(self, inventory: Inventory) -> ContextMap:
         from gpumap.doctor.gather import probe_backends
@@ -193,9 +184,8 @@ class _Examination:
 
     def _conclude(self, known: Evidence) -> None:
         from gpumap.doctor.diagnose import diagnoses, notes, only_default_cores
-        from gpumap.doctor.usage import unknown_options
 
-        self._draft.remarks += [*notes(known), *unknown_options(known)]
+        self._draft.remarks += notes(known)
         found = diagnoses(known)
         if only_default_cores(known, found):
             message = "no map is given and this machine has no GPU; the CPU works"
@@ -231,14 +221,18 @@ class _Examination:
         self._draft.remarks.append(Diagnostic("works-here", message, severity="note"))
 
 
-def _with(known: Evidence, found: Mapping[str, Measured], together: Gain | None) -> Evidence:
-    names = tuple(replace(one, measured=found.get(one.name, one.measured)) for one in known.names)
-    return replace(known, names=names, gain=together)
+def _with(known: Evidence, run: ProbeRun, missing: Reason) -> Evidence:
+    """Return the evidence with what was probed; `missing` is why a device was not."""
+    names = (
+        one if one.device is None else replace(one, measured=run.of(one.device, missing))
+        for one in known.names
+    )
+    return replace(known, names=tuple(names), gain=run.gain)
 
 
 # --- frameworks: the user's interpreter is queried, and its answers judged
 
-_DRIVER = 8.0  # seconds for the driver and nvidia-smi
+_DRIVER = 8.0  # seconds for the driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +242,7 @@ class Answers:
     interpreter: Interpreter
     seen: str  # the interpreter as the user named it
     facts: dict[str, dict[str, Any]]
-    nvidia: Nvidia
+    nvidia: Health
     env: Mapping[str, str]
 
     def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
@@ -257,11 +251,11 @@ class Answers:
 
         visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
-        for name, raw in self.facts.items():
+        for raw in self.facts.values():
             devices = [each for each in raw.get("devices") or () if isinstance(each, dict)]
             numbers = numbering(devices, visible, bindings)
             known = {**raw, "driver_devices": len(visible)}
-            commands = self.interpreter.commands(name, self.env)
+            commands = self.interpreter.commands(self.env)
             found.append(diagnosis(known, commands, self.seen, numbers))
         return tuple(found)
 
@@ -273,10 +267,10 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
         SourceError: the interpreter cannot be asked.
         AbsentError: it has none of the frameworks.
     """
+    from gpumap.doctor import health
     from gpumap.doctor import interpreter as asking
     from gpumap.doctor.facts import FRAMEWORKS
     from gpumap.doctor.gather import denied
-    from gpumap.doctor.gather import query_nvidia as ask_driver
     from gpumap.machine.topology import Tree
 
     process_control.keep_orphans()  # what a library leaves behind ends with this process
@@ -289,13 +283,12 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
         message = f"none of {', '.join(FRAMEWORKS)} is installed for {seen}"
         raise AbsentError(message, hint="name another interpreter: --python .venv/bin/python")
     patience = min(limit, _DRIVER)
-    with ThreadPoolExecutor(2) as pool:
-        driver = pool.submit(ask_driver, program.env, patience)
-        smi = pool.submit(asking.of_smi, program.env, patience)
+    with ThreadPoolExecutor(1) as pool:
+        driver = pool.submit(health.query, program.env, patience, "cuda")
         ready = [name for name in wanted if name in there]
         words = asking.answers(found, ready, program.env, limit)
     tree = Tree(Path("/"))
-    machine = asking.facts(tree, program.env, denied(tree)) | smi.result()
+    machine = asking.facts(tree, program.env, denied(tree))
     machine |= asking.of_driver(driver.result())
     machine = {key: value for key, value in machine.items() if value is not None}
     every = {n: machine | asking.metadata(found, n) | words.get(n, {}) for n in wanted}
@@ -306,7 +299,7 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
 #
 # Variables are an allow-list. The home folder and the user's name are replaced wherever they stand.
 
-_PATIENCE = 10.0  # seconds for each driver
+_ASKING = 25.0  # seconds for all drivers
 _LONGEST = 300  # characters of a line
 _LIBRARIES = re.compile(r"(torch|pytorch|jax|tensorflow|cupy|onnxruntime|nvidia|cuda|triton|numpy)")
 
@@ -315,7 +308,7 @@ def environment(program: Program, python: str | None, keep: Collection[str]) -> 
     """Return the block, as Markdown, without what `gpumap.redaction` takes out, but for `keep`."""
     from gpumap.inventory import Inventory
 
-    inventory = Inventory(program.host(patience=_PATIENCE), None)
+    inventory = Inventory(program.host(), end=time.monotonic() + _ASKING)
     rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]
     rows += _packages(program, python) if python else ()
     width = max(len(name) for name, _ in rows)

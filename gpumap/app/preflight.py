@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.app.given_map import read_map
 from gpumap.app.recording import Recording
 from gpumap.doctor import health
+from gpumap.doctor.evidence import Health
 from gpumap.doctor.gather import map_names
 from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun
@@ -37,7 +38,6 @@ _EXITS = {
 _LEAST = 5.0  # seconds: in less no sound driver opens a device for certain
 _REPORT = 0.7  # seconds of the limit, for what comes behind the checks
 _HEALTH = 2.0  # seconds of it, for counters that drivers are asked for
-_DRIVER = 0.4  # of the limit, for a driver to list its devices
 _ON_THE_BUS = (Kind.CUDA, Kind.ROCM)  # cards are there for jobs; Intel's may be for a screen
 
 
@@ -87,9 +87,7 @@ class _Preflight:
         self._record, self._draft, self._program = record, record.draft, program
         self._request, self._required = request, required
         self._end = time.monotonic() + request.within - _REPORT
-        self._inventory = Inventory(
-            program.host(patience=_DRIVER * request.within), request.backend
-        )
+        self._inventory = Inventory(program.host(), request.backend, self._end)
 
     def run(self) -> None:
         """Check all that there is time for."""
@@ -149,7 +147,7 @@ class _Preflight:
     def _health(self, bindings: Sequence[Binding], *, real: bool) -> None:
         devices = [binding.device for binding in bindings]
         left = max(self._end - time.monotonic(), 0.1)
-        known = health.query(self._program.env, left) if real else health.Health()
+        known = health.query(self._program.env, left) if real else Health()
         links, tree = link_states(devices), Tree(Path("/"))
         for check in health.checks(bindings, known, links, self._required, tree):
             self._take(check)

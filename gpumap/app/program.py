@@ -52,13 +52,11 @@ class Program:
         """Return the same with other streams."""
         return Program(self.argv, self.env, self.cwd, stdout, stderr, self.command)
 
-    def host(self, topology: Topology | None = None, patience: float | None = None) -> Host:
+    def host(self, topology: Topology | None = None) -> Host:
         """Return what backends are told of this side, and from now on the children too.
 
         Drivers read the environment of their own process, so it gets what an OpenCL loader needs.
         """
-        from dataclasses import replace
-
         from gpumap.backends import register
         from gpumap.backends.base import Host
         from gpumap.machine.topology import read
@@ -66,8 +64,7 @@ class Program:
         variables, notes = register(self.env)
         os.environ.update(variables)
         self.env.update(variables)
-        host = Host(self.env, topology or read(), notes=notes)
-        return host if patience is None else replace(host, patience=patience)
+        return Host(self.env, topology or read(), notes=notes)
 
 
 class Ended(Exception):

@@ -7,7 +7,6 @@ that its `cuda:0` is, too. A page has a cause's meaning, how it is found, the fi
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from gpumap.doctor.evidence import Evidence, Measured, Sign
     from gpumap.explain import Topic
     from gpumap.machine.cuda import CudaDevice
-    from gpumap.model import Binding, Certainty, DoctorVerdict, Estimate, Example
+    from gpumap.model import Binding, Certainty, DoctorVerdict, Example
 
 RULES = {**usage.CONFIGURATION, **hardware.DEVICES, **hardware.MACHINE, **usage.WORK}
 _CITED = {"release": "Theano 1.0.5", "article": "the article Why is Theano rarely using the GPU?"}
@@ -241,18 +240,8 @@ def _slowness(example: Example, measured: Measured) -> Finding | None:
         code, why = "GM406", f"computing is {shares.compute:.0%} of it"
     else:
         code, why = "GM401", f"launching and waiting are {1.0 - copies:.0%} of it"
-    text = f"the host wins: {why}{_from(measured.figures.get('break_even'))}"
     cause = table()[code]
-    return Finding(code, cause.key, text, cause.fix, figures)
-
-
-def _from(figure: Estimate | None) -> str:
-    """Return the text of the break-even size, where that is certain."""
-    if figure is None or figure.value < figure.high == math.inf:
-        return ""
-    if figure.value == math.inf:
-        return "; no break-even size was measured"
-    return f"; the device breaks even at {shown(figure)} of x"
+    return Finding(code, cause.key, f"the host wins: {why}", cause.fix, figures)
 
 
 def _unfused(measured: Measured) -> Finding | None:
@@ -271,7 +260,7 @@ def diagnosis(
 
     Args:
         raw: its facts, of metadata, the library and the machine.
-        commands: those of fixes: python, pip, installer, and conda where it installs packages.
+        commands: those of fixes: python, pip, installer.
         python: the interpreter as the user requested it.
         first: the text of its device numbers.
     """
@@ -313,8 +302,6 @@ def _texts(facts: Facts, commands: Mapping[str, str]) -> Mapping[str, str]:
     ]
     tag = (fits or ["cu126"])[0]
     known = tables()["install"]["cuda12" if tag < "cu13" else "cuda13"]
-    if "conda" in commands:
-        known = tables()["install"]["conda"]
     parts = {**commands, "tag": tag, "module": facts.framework}
     return parts | {"install": known[facts.framework].format_map(parts)}
 

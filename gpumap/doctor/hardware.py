@@ -15,7 +15,10 @@ from gpumap.machine.cuda import VARIABLE, Known, explain, no_driver
 from gpumap.model import Estimate, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumap.doctor.evidence import Evidence, MapName
+    from gpumap.machine.nvml import GpuHealth
     from gpumap.model import Lack, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's status of a driver without devices
@@ -96,7 +99,7 @@ def _hidden(known: Evidence, named: MapName) -> Sign | None:
     gpus, driver = known.nvidia.gpus, known.nvidia.driver
     if driver is None:
         return None
-    uuids = None if gpus is None else [u for g in gpus for u in (g.uuid, *g.instances) if u]
+    uuids = None if gpus is None else _uuids(gpus)
     there = Known(None if gpus is None else len(gpus), None if uuids is None else frozenset(uuids))
     mask = explain(text, there, len(driver.devices))
     if mask is None:
@@ -105,6 +108,13 @@ def _hidden(known: Evidence, named: MapName) -> Sign | None:
         shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
         return Sign({"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"})
     return Sign({"what": mask.reason, "fix": mask.fix})
+
+
+def _uuids(gpus: Sequence[GpuHealth]) -> list[str]:
+    """Return those of devices and of their MIG instances."""
+    own = [each.gpu.uuid for each in gpus]
+    parts = [part.uuid for each in gpus for part in each.gpu.instances]
+    return [uuid for uuid in (*own, *parts) if uuid]
 
 
 def _renumbered(known: Evidence, named: MapName) -> Sign | None:
@@ -196,7 +206,7 @@ def _library(
 def _mig(known: Evidence, named: MapName) -> Sign | None:
     if named.absent is None or not _is_cuda(named) or not named.index:
         return None
-    split = [gpu for gpu in known.nvidia.gpus or () if gpu.mig]
+    split = [gpu for gpu in known.nvidia.gpus or () if gpu.gpu.mig]
     instances = [d for d in known.of_kind(named.kind) if d.facts.get("mig")]
     return Sign() if split or instances else None
 
@@ -230,12 +240,10 @@ def _gpu_busy(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
     if device is None or not _is_cuda(named) or known.fake():
         return None
-    every = known.nvidia.gpus or ()
-    gpu = next((g for g in every if g.pci and g.pci == device.pci), None)
-    gpu = gpu or next((g for g in every if g.uuid and g.uuid == device.uuid), None)
+    gpu = known.nvidia.of(device)
     if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
         return None
-    who = ", ".join(gpu.processes[:3]) or "processes that are not visible from here"
+    who = ", ".join(known.nvidia.users(gpu)[:3]) or "processes that are not visible from here"
     return Sign({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
 
 
@@ -244,7 +252,7 @@ def _order(known: Evidence, named: MapName) -> Sign | None:
     device = named.device
     if device is None or device.pci is None or named.index is None or not _is_cuda(named):
         return None
-    every = {gpu.pci for gpu in known.nvidia.gpus or () if gpu.pci}
+    every = {gpu.gpu.pci for gpu in known.nvidia.gpus or () if gpu.gpu.pci}
     every |= {d.pci for d in known.of_kind(named.kind) if d.pci}
     every |= {each.device.pci for each in known.names if each.device and each.device.pci}
     place = sorted(every).index(device.pci)

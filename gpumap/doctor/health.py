@@ -1,30 +1,29 @@
 """The health of devices, as their drivers count it, against what a fit one has.
 
-Drivers may hang: they are asked in a child process, ``python -m gpumap.doctor.health FD``. What
-cannot be read is "cannot tell"; what a device does not have is no item.
+Drivers may hang: they are asked in a child process, ``python -m gpumap.doctor.health [cuda] FD``.
+What cannot be read is "cannot tell"; what a device does not have is no item.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.probe import answer, in_child
+from gpumap.doctor.evidence import Health
+from gpumap.machine.cuda import driver
 from gpumap.machine.kernel_log import records, xids
-from gpumap.machine.nvml import GpuHealth, NvmlUnavailable, health
+from gpumap.machine.nvml import NvmlUnavailable, health
 from gpumap.machine.state import name_of
-from gpumap.model import FitnessCheck, Kind
-from gpumap.model.io import plain, typed
-from gpumap.units import memory
+from gpumap.model import FitnessCheck, Kind, replace
+from gpumap.model.io import typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.doctor.requirements import Requirements
-    from gpumap.machine.nvml import GpuProcess
+    from gpumap.machine.nvml import GpuHealth
     from gpumap.machine.topology import Tree
     from gpumap.model import Binding, Device, Fitness, LinkState
 
@@ -47,41 +46,38 @@ _FIXES = {
 _UNREAD = "run it with the right to read this, or name it in `ignore` of --require FILE"
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Answers of the drivers and the kernel; `silent`: why there are none of NVML's."""
+def query(env: Mapping[str, str], limit: float, *words: str) -> Health:
+    """Return the answers of a child process, or why there are none within `limit` seconds.
 
-    gpus: tuple[GpuHealth, ...] = ()
-    silent: str | None = None
-    fix: str | None = None
-    xids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    log: str | None = None  # why the kernel's log cannot be read
-    names: Mapping[str, str] = field(default_factory=dict)  # of processes, by their numbers
-
-
-def query(env: Mapping[str, str], limit: float) -> Health:
-    """Return the answers of a child process, or why there are none within `limit` seconds."""
-    child = in_child("gpumap.doctor.health", (), env, limit)
+    Args:
+        env: its environment.
+        limit: seconds.
+        words: "cuda": ask the CUDA driver too, which may take seconds for each GPU.
+    """
+    child = in_child("gpumap.doctor.health", words, env, limit)
+    if child.code is None:
+        return Health(silent=f"it did not answer within {limit:.3g} s", hangs=True)
     try:
         return typed(json.loads(child.answer), Health)
     except ValueError:
-        how = f"no answer in {limit:.1f} s" if child.code is None else f"exit code {child.code}"
-        return Health(silent=f"the driver: {how}", fix="see `nvidia-smi` and `dmesg`")
+        return Health(silent=f"it ended the process that asked (exit {child.code})")
 
 
-def _asked() -> Health:
+def _asked(*words: str) -> Health:
     """Ask in this process."""
     log, why = {}, None
     try:
         log = dict(xids(records()))
     except OSError as error:
         why = error.strerror or "not readable"
+    known = Health(driver() if words else None, xids=log, log=why)
     try:
         gpus = health()
     except NvmlUnavailable as error:
-        return Health(silent=error.reason, fix=error.fix, xids=log, log=why)
+        why_not, code = error.reason, error.status
+        return replace(known, nvml=why_not, code=code, forbidden=error.forbidden)
     pids = {one.pid for gpu in gpus for one in gpu.processes or ()}
-    return Health(gpus, xids=log, log=why, names={str(pid): name_of(pid) for pid in pids})
+    return replace(known, gpus=gpus, names={str(pid): name_of(pid) for pid in pids})
 
 
 def checks(
@@ -92,12 +88,12 @@ def checks(
     tree: Tree,
 ) -> Iterator[FitnessCheck]:
     """Yield what the counters and settings of each device say, and what was required of them."""
-    for lost in (gpu.gpu for gpu in known.gpus if gpu.gpu.problem is not None):
+    for lost in (gpu.gpu for gpu in known.gpus or () if gpu.gpu.problem is not None):
         yield _check(None, "driver", "unfit", f"GPU {lost.index}: {lost.problem}")
     for binding in bindings:
         every = [*_links(binding.device, links), *_of_nvidia(binding.device, known)]
         every += _of_amd(binding.device, tree)
-        every += required.of_device(binding.device, _gpu(binding.device, known))
+        every += required.of_device(binding.device, known.of(binding.device))
         for what, fitness, text in every:
             if what not in required.ignore:
                 yield _check(binding.name, what, fitness, text)
@@ -124,12 +120,6 @@ def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:
     yield "link", fit, f"x{link.width} of x{link.max_width}"
 
 
-def _gpu(device: Device, known: Health) -> GpuHealth | None:
-    by_place = (one for one in known.gpus if one.gpu.pci and one.gpu.pci == device.pci)
-    by_uuid = (one for one in known.gpus if one.gpu.uuid and one.gpu.uuid == device.uuid)
-    return next(by_place, None) or next(by_uuid, None)
-
-
 def by_nvml(device: Device) -> bool:
     """Return whether NVML knows of a device; of a scripted one nothing on this machine does."""
     return device.kind.row.seen == "nvml" and device.backend != "fake"
@@ -139,9 +129,10 @@ def _of_nvidia(device: Device, known: Health) -> Iterator[Item]:
     """Yield what NVML and the kernel say of a device that they know."""
     if not by_nvml(device):
         return
-    found = _gpu(device, known)
+    found = known.of(device)
     if found is None:
-        yield "driver", "cannot-tell", known.silent or "NVML does not know this device"
+        why = f"NVIDIA's driver: {known.silent}" if known.silent else known.nvml
+        yield "driver", "cannot-tell", why or "NVML does not know this device"
         return
     yield "driver", "fit", f"NVML answers; {found.gpu.driver or 'driver unknown'}"
     yield from _counters(found.facts)
@@ -204,7 +195,7 @@ def _now(found: GpuHealth, known: Health) -> Iterator[Item]:
     text = "not readable" if reasons is None else ", ".join(reasons) or "nothing holds it back"
     yield "throttle", _known(reasons, fit=not reasons), text
     processes = found.processes
-    listed = ", ".join(_process(one, known) for one in processes or ())
+    listed = ", ".join(known.users(found))
     if not processes and found.hidden:
         yield "processes", "cannot-tell", f"{found.hidden} that this container does not show"
         return
@@ -212,13 +203,7 @@ def _now(found: GpuHealth, known: Health) -> Iterator[Item]:
     yield "processes", _known(processes, fit=not processes), text
 
 
-def _process(one: GpuProcess, known: Health) -> str:
-    name = known.names.get(str(one.pid), "")
-    taken = f" ({memory(one.memory)})" if one.memory else ""
-    return f"pid {one.pid} {name}".strip() + taken
-
-
 if __name__ == "__main__":
     import sys
 
-    answer(int(sys.argv[1]), [plain(_asked())])
+    answer(int(sys.argv[-1]), [_asked(*sys.argv[1:-1])])

@@ -30,7 +30,8 @@ from gpumap.machine.fingerprint import VALUE_MAX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.doctor.evidence import Nvidia
+    from gpumap.doctor.evidence import Health
+    from gpumap.machine.nvml import GpuHealth
     from gpumap.machine.topology import Tree
 
 STARTING = 5.0  # seconds for an interpreter to describe itself
@@ -42,7 +43,6 @@ _PRINTED = 40  # lines of a library's output in the facts, at its beginning and 
 _NAME = re.compile(r"^(name|version|requires-dist): *(.*)$", re.IGNORECASE | re.MULTILINE)
 _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
 _KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
-_CONDAS = ("conda", "mamba", "micromamba")
 _PYTHONS = ("bin/python", "python", ".venv/bin/python")  # in a folder
 _QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 # Variables that decide what a framework sees; their values hold no secrets.
@@ -56,6 +56,8 @@ _PCI = "sys/bus/pci/devices"
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d")
 _GROUPS = ("render", "video")
+# nvml.h, nvmlComputeMode_t, but the default.
+_MODES = {1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,9 @@ class Interpreter:
     packages: Mapping[str, Package] = field(default_factory=dict)
     shadowed: tuple[str, ...] = ()  # installed twice, of which the first is used
 
-    def commands(self, framework: str, env: Mapping[str, str]) -> dict[str, str]:
+    def commands(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the commands of fixes: its python, its pip, and what installs a framework."""
-        python, prefix = shlex.quote(self.path), shlex.quote(str(self.about.get("prefix", "")))
+        python = shlex.quote(self.path)
         pip = installer = extras.pip(python=self.path)
         if self.about.get("managed"):  # by a distribution, whose pip installs nothing
             installer = f"{python} -m venv .venv && {extras.pip(python='.venv/bin/python')}"
@@ -87,13 +89,7 @@ class Interpreter:
             pip = installer = f"{python} -m ensurepip && {pip}"
             if shutil.which("uv", path=env.get("PATH")):
                 pip = installer = f"UV_PYTHON={python} uv pip"
-        names = tables()["packages"][framework].split()
-        there = [self.packages[name].version for name in names if name in self.packages]
-        conda = any(" " in version for version in there) if there else self.about.get("conda")
-        tools = (tool for tool in _CONDAS if shutil.which(tool, path=env.get("PATH")))
-        solver = f"{next(tools, _CONDAS[0])} install --prefix {prefix} -c conda-forge"
-        parts = {"python": python, "pip": pip, "installer": installer}
-        return parts | ({"conda": solver} if conda else {})
+        return {"python": python, "pip": pip, "installer": installer}
 
 
 def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
@@ -324,24 +320,23 @@ def _groups() -> list[str]:
     return groups
 
 
-def of_smi(env: Mapping[str, str], limit: float) -> dict[str, Any]:
-    """Return the facts of nvidia-smi on the first device, or its output."""
-    names = tables()["smi"]
-    query = f"--query-gpu={','.join(names)}"
-    line = f'exec nvidia-smi {query} --format=csv,noheader,nounits >"/dev/fd/$1" 2>&1'
-    child = run_child(("/bin/sh", "-c", line, "sh"), env, limit)
-    if child.code in (_NOT_FOUND, None):
-        return {"nvidia_smi": "no answer"} if child.code is None else {}
-    rows = [[part.strip() for part in row.split(",")] for row in child.answer.splitlines()]
-    if child.code or not rows or any(len(row) < len(names) for row in rows):
-        return {"nvidia_smi": child.answer[:VALUE_MAX]}
-    pairs = zip(names.values(), rows[0], strict=False)
-    first = {k: int(v) if k.startswith("memory") and v.isdecimal() else v for k, v in pairs}
-    gpus = {"gpu": ", ".join(row[0] for row in rows), "gpu_count": len(rows)}
-    return first | gpus | {"mig": first["mig"] == "Enabled"}
+def _of_nvml(gpus: Sequence[GpuHealth]) -> dict[str, Any]:
+    """Return the answers of NVML, of the first device where devices may differ."""
+    first = gpus[0].gpu
+    facts: dict[str, Any] = {
+        "driver": first.driver,
+        "gpu": ", ".join(each.gpu.name or "" for each in gpus),
+        "gpu_count": sum(len(each.gpu.instances) or 1 for each in gpus),
+        "mig": any(each.gpu.mig for each in gpus),
+        "compute_mode": _MODES.get(gpus[0].facts.get("compute_mode", 0)),
+    }
+    if first.memory_total is not None and first.memory_free is not None:
+        facts["memory_total_mib"] = first.memory_total >> 20
+        facts["memory_used_mib"] = (first.memory_total - first.memory_free) >> 20
+    return facts
 
 
-def of_driver(nvidia: Nvidia) -> dict[str, Any]:
+def of_driver(nvidia: Health) -> dict[str, Any]:
     """Return the answers of NVIDIA's driver and NVML as facts."""
     result: dict[str, Any] = {}
     if nvidia.driver is not None and nvidia.driver.version:
@@ -350,11 +345,7 @@ def of_driver(nvidia: Nvidia) -> dict[str, Any]:
         if not nvidia.driver.status:
             result["gpu"] = ", ".join(each.name for each in nvidia.driver.devices)
     if nvidia.gpus:
-        result["gpu_count"] = sum(len(gpu.instances) or 1 for gpu in nvidia.gpus)
-        result["mig"] = any(gpu.mig for gpu in nvidia.gpus)
+        result |= _of_nvml(nvidia.gpus)
     if nvidia.code is not None:
         result["nvml"] = tables()["nvml"].get(str(nvidia.code))
     return {key: value for key, value in result.items() if value not in (None, "")}
-
-
-_NOT_FOUND = 127  # of a shell: there is no such program

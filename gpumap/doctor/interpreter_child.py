@@ -54,7 +54,6 @@ def about(put: Put) -> None:
     managed = base and os.path.exists(os.path.join(lib, "EXTERNALLY-MANAGED"))  # noqa: PTH110, PTH118 - as above
     put(
         managed=managed,
-        conda=os.path.isdir(os.path.join(sys.prefix, "conda-meta")),  # noqa: PTH112, PTH118 - as above
         python=platform.python_version(),
         prefix=sys.prefix,
         paths=[path for path in sys.path if path],

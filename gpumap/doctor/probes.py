@@ -4,7 +4,8 @@
     small, large the same for 10 rows and for 10,000, 100 calls each with x moved: its second
     chain        log(exp(relu(x.w + b))) for 10,000 rows by single kernels: its third
 
-The article is "Why is Theano rarely using the GPU?". A few plain figures, too: the cost of a
+It is a child process: ``python -m gpumap.doctor.probes FD`` reads the names and their devices from
+stdin. The article is "Why is Theano rarely using the GPU?". A few plain figures, too: the cost of a
 launch, a copy, a product and the set-up. Every result is verified before it counts.
 
 Do several names work at once? One product for each, by the runner and judge of `bench dot`.
@@ -15,47 +16,45 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from gpumap.backends.base import Clock, Session, require
-from gpumap.bench.breakeven import Calls
-from gpumap.bench.calls import DeviceCall, HostCall, Placed
+from gpumap.backends import load
+from gpumap.backends.base import Clock, Host, Session, require
+from gpumap.bench.calls import DeviceCall, HostCall, PartsCall, Placed
 from gpumap.bench.causes import explaining
 from gpumap.bench.chain_work import Data, HostIteration, Job
 from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.keys import PARTS, REPEATS
-from gpumap.bench.sweeps import Sweep, sweeps
+from gpumap.bench.verified_copies import Buffers, HostCopy
 from gpumap.bench.workloads import WORKLOADS, Problem
+from gpumap.doctor.child_run import bindings_of, serve
 from gpumap.doctor.evidence import Gain, Measured
-from gpumap.engine.base import Iteration, OpenDevices, Settings
-from gpumap.engine.fit import break_even
+from gpumap.engine.base import Iteration, Settings, wrong
+from gpumap.engine.products import Pair, Product
 from gpumap.engine.runner import Runner
 from gpumap.engine.sampling import Series, calibrate, fastest, in_turns
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 from gpumap.judge.inconclusive import refused
 from gpumap.machine.blas import Cores
 from gpumap.machine.state import Neighbours
+from gpumap.machine.topology import read
 from gpumap.model import Around, Binding, Estimate, Example, Reason, Shares, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from gpumap.bench.workloads import Workload
+    from gpumap.doctor.child_run import ChildJob, Line
     from gpumap.engine.base import Events, Snapshot
     from gpumap.model import Check, Measurement, Plan
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
-_SWEEP = (1, 10, 100, 1000, 10_000, 100_000)  # rows
 _SIZE = 512  # of the products
 _COPY = 4 << 20  # bytes
 _REPEATS = 20
 _BLOCKS = 6  # all values together are an interval of 95 % of their median
-_SHARE = 0.5  # of a name's time, for the affine map
-_BYTES = 40  # of a row of x
 _WORK = 1.1e-2  # seconds of a product: one of them is long enough for a sample of `bench dot`
 _LEAST, _MOST, _STEP = 128, 4096, 64  # sizes of it
 _CONCURRENT_BLOCKS = 40
@@ -70,7 +69,6 @@ class Probes:
     open: Callable[[], Session]
     clock: Clock
     cores: Cores
-    seconds: float
     session: Any = None
     figures: dict[str, Estimate] = field(default_factory=dict)
     examples: list[Example] = field(default_factory=list)
@@ -88,11 +86,10 @@ class Probes:
         return Measured(dict(self.figures), tuple(self.examples), failure, self.missing)
 
     def _all(self, *, calls: bool) -> None:
-        end = self.clock.now() + self.seconds
         self._set_up()
         self._plain()
         if calls:
-            self._affine(self.clock.now() + _SHARE * max(end - self.clock.now(), 0.0))
+            self._affine()
         self._products()
         if calls:
             self._chain()
@@ -105,30 +102,32 @@ class Probes:
         call = DeviceCall(Placed(problem, self.session, proved=False), upload=True)
         call.queue()
         first = self.clock.now() - start
-        _right(call, "a product")
+        _right(call)
         again = self._timed(call.queue)
         self.figures["setup"] = Estimate.exact(max(first - again.value, 0.0), "s")
         self.figures["call"] = again
 
     def _plain(self) -> None:
         """Time a launch, a wait for several, and a copy."""
-        tiny = _Product(self.session, 16, "float32")
-        self.figures["launch"] = self._timed(tiny.waited)
+        tiny = Product("", self.session, Pair((1, 0), 16, "float32"))
+        self.figures["launch"] = self._timed(partial(_waited, tiny))
         self.figures["waiting"] = self._waiting(tiny)
-        copy = _Copy(self.session)
-        seconds = self._timed(copy.upload, _BLOCKS)
-        copy.check()
+        part = Buffers("", self.session, _COPY, "pageable", (1, 0)).part(_COPY)
+        for direction in ("d2h", "h2d"):
+            copy = HostCopy([part], direction, sync=True)
+            _right(copy)
+        seconds = self._timed(copy.queue, _BLOCKS)
         if seconds.low > 0.0:
-            low, value, high = (copy.nbytes / s for s in (seconds.high, seconds.value, seconds.low))
+            low, value, high = (_COPY / s for s in (seconds.high, seconds.value, seconds.low))
             self.figures["bandwidth"] = Estimate(value, low, high, "B/s")
 
-    def _waiting(self, tiny: _Product) -> Estimate:
+    def _waiting(self, tiny: Product) -> Estimate:
         """Return what waiting after each of ten products adds to one, over waiting once."""
         many = 10
 
         def each_waited() -> None:
             for _ in range(many):
-                tiny.waited()
+                _waited(tiny)
 
         def once() -> None:
             for _ in range(many):
@@ -138,33 +137,28 @@ class Probes:
         each = self._timed(each_waited, _BLOCKS)
         return Estimate.exact(max(each.value - self._timed(once, _BLOCKS).value, 0.0) / many, "s")
 
-    def _affine(self, end: float) -> None:
-        # a scripted clock costs time that it does not show
-        scripted = self.binding.device.backend == "fake"
-        workload = replace(WORKLOADS["affine"], sweep=_SWEEP[:-1] if scripted else _SWEEP)
-        sweep = self._measured(workload, max(end - self.clock.now(), 0.0))
-        if points := sweep.points():
-            self.figures["break_even"] = break_even(points)
+    def _affine(self) -> None:
+        """Call the affine map on few rows and on many, and the same on the host."""
         for key, rows in ROWS.items():
-            call, host = (found.get(rows * _BYTES) for found in (sweep.calls, sweep.hosts))
-            if call is not None and host is not None:
-                text = f"x.w + b, {rows} x 10 by 10 x 5"
-                device, alone = (_seconds(row) for row in (call, host))
-                parts = _shares(sweep, rows * _BYTES)
-                self.examples.append(Example(key, text, REPEATS, device, alone, parts))
+            problem = Problem(WORKLOADS["affine"], rows, 1)
+            placed = Placed(problem, self.session)
+            call = DeviceCall(placed, upload=True)
+            _right(call)
+            host = HostCall(problem, self.clock, self.cores)
+            times = self._turns({"device": call, "host": host})
+            device, alone = (_interval(seconds) for seconds in times.values())
+            text, shares = f"x.w + b, {rows} x 10 by 10 x 5", self._shares(placed, alone)
+            self.examples.append(Example(key, text, REPEATS, device, alone, shares))
 
-    def _measured(self, workload: Workload, seconds: float) -> Sweep:
-        """Measure calls of the affine map, size by size, by the runner of every benchmark."""
-        name = self.binding.name
-        open_ = {name: self.session}
-        devices = OpenDevices((self.binding,), open_, self.clock, lambda _: self.open(), 1)
-        calls = Calls(devices, self.cores, (workload,), [n * _BYTES for n in ROWS.values()])
-        settings = Settings(seconds, seconds)
-        rows = list(Runner(calls, self.clock, settings, _NoObserver()).run())
-        failed = next((row.reason for row in rows if row.status == "failed"), None)
-        if failed is not None:
-            raise _Wrong(failed.text) if failed.code == "wrong-data" else _Failed(failed)
-        return next(sweep for sweep in sweeps(rows) if not sweep.resident)
+    def _shares(self, placed: Placed, alone: Estimate) -> Shares:
+        """Return where the time of calls goes."""
+        call, start = PartsCall(placed, self.clock), self.clock.now()
+        call.queue(iterations=REPEATS)
+        total = self.clock.now() - start
+        upload, compute, download = (call.phases()[part] / (total or 1.0) for part in PARTS)
+        overhead = max(1.0 - upload - compute - download, 0.0)
+        host = REPEATS * alone.value
+        return Shares(REPEATS, total, host, upload, compute, download, overhead)
 
     def _products(self) -> None:
         """Time a product in both types, and the host's own."""
@@ -173,17 +167,17 @@ class Probes:
         host = HostCall(problem, self.clock, self.cores)
         call.poison()
         times = self._turns({"product": call, "host_product": host})
-        _right(call, "a product")
+        _right(call)
         self.figures |= {name: _interval(seconds) for name, seconds in times.items()}
         if "float64" in self.session.features:
-            double = _Product(self.session, _SIZE, "float64")
-            self.figures["double"] = self._timed(double.waited, _BLOCKS)
+            double = Product("", self.session, Pair((1, 0), _SIZE, "float64"))
+            self.figures["double"] = self._timed(partial(_waited, double), _BLOCKS)
 
     def _chain(self) -> None:
         data = Data(ROWS["large"], "float32", 1)
         try:
             chain = ChainCall(data, self.session)
-            _right(chain, "the chain of kernels")
+            _right(chain)
         except OutOfMemory:
             raise
         except Unsupported as error:
@@ -260,63 +254,23 @@ class _Wrong(Exception):
     """An answer was wrong. It never leaves this file."""
 
 
-class _Failed(GpumapError):
-    """A probe ended with a reason."""
-
-    def __init__(self, reason: Reason) -> None:
-        self.code = reason.code  # type: ignore[misc] # of this one
-        super().__init__(reason.text)
+def _waited(product: Product) -> None:
+    product.queue()
+    product.session.synchronize()
 
 
-class _Product:
-    """A square product of random numbers."""
-
-    def __init__(self, session: Session, size: int, dtype: Any) -> None:
-        rng = np.random.default_rng(1)
-        self.session = session
-        host = rng.standard_normal((size, size)).astype(dtype)
-        self._a, self._out = (session.empty((size, size), dtype) for _ in range(2))
-        session.upload(host, self._a)
-        session.synchronize()
-
-    def queue(self) -> None:
-        self.session.gemm(self._a, self._a, self._out)
-
-    def waited(self) -> None:
-        self.queue()
-        self.session.synchronize()
+def proved(work: Iteration) -> str | None:
+    """Do a work once on wrong destinations; return what is wrong behind it."""
+    work.poison()
+    work.queue()
+    work.finish()
+    check = work.check()
+    return None if check.passed else wrong(check).text
 
 
-class _Copy:
-    """Random bytes, to the device and back."""
-
-    nbytes = _COPY
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self._source = np.random.default_rng(1).integers(0, 256, _COPY, np.uint8)
-        self._buffer = session.empty((_COPY,), "uint8")
-
-    def upload(self) -> None:
-        self.session.upload(self._source, self._buffer)
-        self.session.synchronize()
-
-    def check(self) -> None:
-        staging = ~self._source
-        self.session.download(self._buffer, staging)
-        self.session.synchronize()
-        if (staging != self._source).any():
-            raise _Wrong("bytes did not come back as they were sent")
-
-
-def _right(call: Iteration, what: str) -> None:
-    """Verify a call: on poisoned destinations it must give the right result."""
-    call.poison()
-    call.queue()
-    check = call.check()
-    if not check.passed:
-        error, bound = check.max_error or math.nan, check.bound or math.nan
-        raise _Wrong(f"{what} is wrong: error {error:.3g} is above the bound {bound:.3g}")
+def _right(work: Iteration) -> None:
+    if (text := proved(work)) is not None:
+        raise _Wrong(text)
 
 
 def _interval(seconds: Sequence[float]) -> Estimate:
@@ -327,22 +281,6 @@ def _interval(seconds: Sequence[float]) -> Estimate:
         return Estimate(median(seconds), min(seconds), max(seconds), "s")
     location = stats.location(list(seconds), 0.95, positive=True)
     return Estimate(location.value, location.low, location.high, "s")
-
-
-def _shares(sweep: Sweep, nbytes: int) -> Shares | None:
-    """Return where the time of calls of a size goes; None where they were not taken apart."""
-    row, host = sweep.of("parts").get(nbytes), sweep.hosts.get(nbytes)
-    if row is None or host is None or row.samples is None or host.samples is None:
-        return None
-    total, alone = median(row.samples.seconds), median(host.samples.seconds)
-    whole = total or 1.0
-    upload, compute, download = (median(row.samples.phases[part]) / whole for part in PARTS)
-    overhead = max(1.0 - upload - compute - download, 0.0)
-    return Shares(REPEATS, REPEATS * total, REPEATS * alone, upload, compute, download, overhead)
-
-
-def _seconds(row: Measurement) -> Estimate:
-    return _interval(row.samples.seconds if row.samples else ())
 
 
 class _NoObserver:
@@ -389,3 +327,33 @@ def fitting_size(seconds: float) -> int:
         return _MOST
     size: float = _SIZE * (_WORK / seconds) ** (1 / 3)
     return min(max(round(size / _STEP) * _STEP, _LEAST), _MOST)
+
+
+def lines(job: ChildJob, env: Mapping[str, str]) -> Iterator[Line]:
+    """Yield a line before each name of a job, one with its results, and one for all at once."""
+    import numpy as np  # noqa: F401 - before any thread is pinned: OpenBLAS sizes itself now
+
+    bindings, topology = bindings_of(job), read()
+    host, cores = Host(env, topology), Cores(len(topology.cpus))
+    backends = {name: load(name, host) for name in {b.device.backend for b in bindings}}
+    opened: dict[str, Session] = {}
+    for binding in bindings:
+        yield {"begin": ("probes", binding.name, None)}
+        backend = backends[binding.device.backend]
+        clock = backend.clock()
+        open_ = partial(backend.open, binding.device, clock)
+        probes = Probes(binding, open_, clock, cores)
+        measured = probes.run(calls=job["calls"] or not binding.device.in_host_memory)
+        if measured.failure is None:
+            opened[binding.name] = probes.session
+        yield {"name": binding.name, "found": measured}
+    if len(bindings) > 1 and len(backends) == 1 and len(opened) == len(bindings):
+        clock = backends.popitem()[1].clock()
+        yield {"begin": ("together", None, None)}
+        gain = concurrent_gain(bindings, opened, clock, job["together"])
+        if gain is not None and math.isfinite(gain.speedup.value):
+            yield {"together": gain}
+
+
+if __name__ == "__main__":
+    serve(lines)

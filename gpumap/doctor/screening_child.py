@@ -7,9 +7,6 @@ the job names as done is not tried again.
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 from functools import partial
 from itertools import permutations
@@ -20,12 +17,12 @@ import numpy as np
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.backends.probe import answer
 from gpumap.bench.verified_copies import Buffers, BufferSlice, HostCopy, PairCopy
+from gpumap.doctor.child_run import bindings_of, serve
 from gpumap.doctor.evidence import IDEAL
 from gpumap.doctor.health import HARMLESS
-from gpumap.doctor.probes import concurrent_gain, fitting_size
-from gpumap.doctor.screening import ALONE, Key, Step, Tier, fix_of
+from gpumap.doctor.probes import concurrent_gain, fitting_size, proved
+from gpumap.doctor.screening import Step, Tier, fix_of
 from gpumap.engine.base import Iteration, wrong
 from gpumap.engine.products import Pair, Product, multiplied
 from gpumap.engine.sampling import Series, calibrate, sample
@@ -34,16 +31,16 @@ from gpumap.judge.fitness import TOLERANCE, TOLERANCE_OF_CORES, alike, compared
 from gpumap.machine.nvml import Gpus
 from gpumap.machine.state import Neighbours, Throttle
 from gpumap.machine.topology import read
-from gpumap.model import Binding, Device, Estimate, FitnessCheck
-from gpumap.model.io import plain, typed
+from gpumap.model import Estimate, FitnessCheck
 from gpumap.units import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Backend, Clock, Session
+    from gpumap.doctor.child_run import Key
     from gpumap.engine.base import Events
-    from gpumap.model import Fitness
+    from gpumap.model import Binding, Device, Fitness
 
     Works = Mapping[str, Callable[[], Iteration]]  # by name
     Found = tuple[Fitness, str, Estimate | None]
@@ -72,7 +69,7 @@ class Screening:
         self._seconds: float = job["seconds"]
         self._end: float = job["end"]
         self._done: set[Key] = {tuple(key) for key in job["done"]}
-        self._bindings = [Binding(n["name"], typed(n["device"], Device)) for n in job["names"]]
+        self._bindings = bindings_of(job)
         self._backends: dict[str, Backend] = {}
         self._clocks: dict[str, Clock] = {}
         self._sessions: dict[str, Session] = {}
@@ -162,7 +159,7 @@ class Screening:
 
     def _copied(self, work: Iteration, name: str, nbytes: int) -> Found:
         """Make a copy once on wrong bytes, compare each; then time some more."""
-        if (text := _proved(work)) is not None:
+        if (text := proved(work)) is not None:
             return "wrong-data", text, None
         seconds = _timed(work, self._clock(name))
         text = f"every byte of {memory(nbytes)} is right" + (
@@ -197,7 +194,7 @@ class Screening:
 
     def _product(self, name: str, number: int, size: int) -> Found:
         product = Product(name, self._sessions[name], Pair((1, number), size, _DTYPE))
-        if (text := _proved(multiplied([product], None, fetched=False))) is not None:
+        if (text := proved(multiplied([product], None, fetched=False))) is not None:
             return "wrong-data", text, None
         self._products[name] = product
         return "fit", f"{size} x {size} {_DTYPE} is right", None
@@ -368,15 +365,6 @@ class _Within(Iteration):
         self._part.session.synchronize()
 
 
-def _proved(work: Iteration) -> str | None:
-    """Do a work once on wrong destinations; return what is wrong behind it."""
-    work.poison()
-    work.queue()
-    work.finish()
-    check = work.check()
-    return None if check.passed else wrong(check).text
-
-
 def _timed(work: Iteration, clock: Clock) -> list[float]:
     """Return the seconds of a work, a few times."""
     seconds = []
@@ -427,11 +415,5 @@ def _check(key: Key, fitness: Fitness, text: str, figure: Estimate | None) -> Fi
     return FitnessCheck(what, fitness, text, fix, name, other, figure)
 
 
-def _answers() -> Iterator[Any]:
-    for line in Screening(json.load(sys.stdin), dict(os.environ)).lines():
-        yield {key: plain(value) for key, value in line.items()}
-    yield {"end": ALONE}
-
-
 if __name__ == "__main__":
-    answer(int(sys.argv[1]), _answers())
+    serve(lambda job, env: Screening(job, env).lines())

@@ -8,23 +8,20 @@ sound device.
 
 from __future__ import annotations
 
-import re
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.config import lost_names, refused_device, renamed
 from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
-from gpumap.doctor.facts import tables
-from gpumap.errors import Diagnostic, Exit
+from gpumap.errors import Exit
 from gpumap.kinds import KINDS
-from gpumap.text import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from gpumap.config import TheanoOptions
-    from gpumap.doctor.evidence import Evidence, Late, MapName, Measured
+    from gpumap.doctor.evidence import Evidence, MapName, Measured
+    from gpumap.doctor.script import Late
     from gpumap.model import Estimate, Kind
 
 # Notes on a map's source of which Theano loses a part.
@@ -41,9 +38,6 @@ COPYING = 1e9  # B/s: a link of four lanes of 2003
 FAR = 4.0  # times as long: twice the bytes at half the rate, as on any sound device, is 2
 SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
 _DOUBLE = ("float64",)
-_VARIABLES = ("OMP_", "MKL_", "OPENBLAS_", "GOTO_", "KMP_", "CUDA_", "LD_", "NVIDIA_", "THEANO")
-_NEAR = 0.8  # of difflib's ratio: a letter or two of an option
-_PASTED = 40  # characters of a value: a longer one may be broken over lines
 
 
 def _bad_map(known: Evidence, _: MapName) -> Sign | None:
@@ -228,33 +222,6 @@ CONFIGURATION = {
     "GM114": Rule("not used", _refused),
     "GM115": Rule("not used", _lost_name),
 }
-
-
-def unknown_options(known: Evidence) -> Iterator[Diagnostic]:
-    """Yield options that Theano drops: variables of the environment, and near misses of its own."""
-    options = tables()["theano"]["options"].split()
-    for key, setting in known.theano.items():
-        name, where = _shortened(key), _shortened(setting.origin)
-        variable = name.upper().startswith(_VARIABLES)
-        close = nearest(key, options, alike=_NEAR) if "." not in key else ()
-        if key in options or not (variable or close):
-            continue
-        if variable:
-            name = name.upper()
-            what = "is an environment variable, not an option: Theano ignores it"
-            fix = f"remove it, and {_exported(name, setting.value)}"
-        else:
-            what = "is not an option of Theano, which ignores it"
-            fix = f"did you mean {close[0]}?"
-        message = f"{name} ({where}) {what}"
-        yield Diagnostic("theano-option", message, hint=fix, severity="warning")
-
-
-def _exported(name: str, value: str) -> str:
-    """Return how a shell sets a variable: a line to paste only where it is short and harmless."""
-    if len(value) > _PASTED or not value.isprintable() or not re.fullmatch("[A-Z0-9_]+", name):
-        return "set the variable in the environment"
-    return f"run: export {name}={quote(value)}"
 
 
 def _float64(known: Evidence, named: MapName) -> Sign | None:

@@ -132,6 +132,7 @@ _HEALTH: Mapping[str, tuple[str, tuple[int, ...]]] = {  # fact: query, arguments
     "ecc": ("nvmlDeviceGetEccMode", ()),
     "ecc_errors": ("nvmlDeviceGetTotalEccErrors", (_UNCORRECTED, _SINCE_BOOT)),
     "remapped": ("nvmlDeviceGetRemappedRows", ()),
+    "compute_mode": ("nvmlDeviceGetComputeMode", ()),
     "power_limit": ("nvmlDeviceGetPowerManagementLimit", ()),
     "power_default": ("nvmlDeviceGetPowerManagementDefaultLimit", ()),
 }
@@ -156,7 +157,8 @@ def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
     every = _first(library, _PROCESSES, handle)
     seen = None if every is None else _seen(every)
     hidden = sum(one.pid != os.getpid() for one in every or ()) - len(seen or ())
-    return GpuHealth(gpu, facts, held_back(library, handle), seen, hidden)
+    held = held_back(library, handle)
+    return GpuHealth(gpu, facts, held, seen, hidden, _busy(library, handle))
 
 
 _NONE = object()  # the device has no such thing
@@ -302,6 +304,7 @@ class GpuHealth:
     throttle: tuple[str, ...] | None = None
     processes: tuple[GpuProcess, ...] | None = None
     hidden: int = 0  # more processes, which a container does not show
+    busy: float | None = None  # share of time in which it worked, for whomever
 
 
 class GpuLook(NamedTuple):
@@ -358,7 +361,7 @@ class Gpus:
             if handle is None:
                 yield GpuUse(device, None, None)
             else:
-                yield GpuUse(device, self._busy(handle), processes_on(self._nvml, handle))
+                yield GpuUse(device, _busy(self._nvml, handle), processes_on(self._nvml, handle))
 
     def look(self, since: int) -> dict[str, GpuLook]:
         """Return each device that answers; shares are of the time after `since`, in microseconds.
@@ -374,7 +377,7 @@ class Gpus:
         for sample in ask(self._nvml, "nvmlDeviceGetProcessUtilization", handle, since) or ():
             shares[sample.pid] = max(shares.get(sample.pid, 0.0), min(sample.smUtil / 100, 1.0))
         return GpuLook(
-            self._busy(handle),
+            _busy(self._nvml, handle),
             shares,
             None if listed is None else {p.pid: _memory(p.usedGpuMemory) for p in listed},
             memory.used if memory else None,
@@ -403,9 +406,10 @@ class Gpus:
             throttle=held_back(self._nvml, handle),
         )
 
-    def _busy(self, handle: Any) -> float | None:
-        rates = ask(self._nvml, "nvmlDeviceGetUtilizationRates", handle)
-        return None if rates is None else rates.gpu / 100
+
+def _busy(library: Any, handle: Any) -> float | None:
+    rates = ask(library, "nvmlDeviceGetUtilizationRates", handle)
+    return None if rates is None else rates.gpu / 100
 
 
 def held_back(library: Any, handle: Any) -> tuple[str, ...] | None:

@@ -15,17 +15,16 @@ from gpumap.doctor.diagnose import RULES, diagnoses, only_default_cores, pages, 
 from gpumap.doctor.evidence import (
     Evidence,
     Gain,
-    Gpu,
-    Late,
+    Health,
     MapName,
     Measured,
-    Nvidia,
-    Script,
     Setting,
 )
 from gpumap.doctor.gather import denied
+from gpumap.doctor.script import Late, Script
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDevice, CudaDriver
+from gpumap.machine.nvml import GpuHealth, GpuProcess, NvmlGpu, NvmlInstance
 from gpumap.machine.state import Others, link_states
 from gpumap.machine.topology import Cpu, Topology, Tree, read
 from gpumap.model import replace
@@ -92,20 +91,24 @@ def test_files_of_devices_that_may_not_be_opened(tmp_path, monkeypatch):
     assert codes(known(absent(), denied=found)) == ["GM201", "GM205"]
 
 
-def nvidia(*gpus, shown=1):
+def nvidia(parts=(), names=(), shown=1, **more):
+    """Return the answers of a driver and of NVML on one GPU."""
     devices = tuple(CudaDevice("A GPU", f"0000:{9 + n:02x}:00.0") for n in range(shown))
-    return Nvidia(CudaDriver(0, 13000, devices), gpus)
+    instances = tuple(NvmlInstance(part) for part in parts)
+    gpu = NvmlGpu(0, None, pci=GPU.pci, uuid=GPU.uuid, mig=bool(parts), instances=instances)
+    return Health(CudaDriver(0, 13000, devices), (GpuHealth(gpu, **more),), names=dict(names))
 
 
 @pytest.mark.parametrize(("name", "answers", "code"), [
-    (named(), {"busy": 0.97, "processes": ("pid 7 python train.py",)}, "GM215"),
-    (absent(), {"instances": ("MIG-a", "MIG-b"), "mig": True}, "GM211"),
+    (named(), {"busy": 0.97, "processes": (GpuProcess(7, None),),
+               "names": {"7": "python train.py"}}, "GM215"),
+    (absent(), {"parts": ("MIG-a", "MIG-b")}, "GM211"),
     (absent(), None, "GM202"),  # asked by itself: no backend need be there
 ])  # fmt: skip
 def test_what_nvml_answers(name, answers, code):
     """Who works on the device; that it is cut up, so that one process sees one part; or nothing."""
-    silent = Nvidia(silent="it did not answer within 8 s", hangs=True)
-    there = silent if answers is None else nvidia(Gpu(0, GPU.pci, GPU.uuid, **answers))
+    silent = Health(silent="it did not answer within 8 s", hangs=True)
+    there = silent if answers is None else nvidia(**answers)
     (found,) = diagnoses(known(name, nvidia=there))
     assert found.findings[0].code == code
     assert code != "GM215" or "97% of the time: pid 7 python train.py" in found.findings[0].text
@@ -176,15 +179,6 @@ def test_an_example_is_as_fast_as_the_host_only_where_both_are_known_well(device
     example = model.Example("affine", "x", 100, *times)
     (found,) = diagnoses(known(named(measured=Measured(examples=(example,)))))
     assert [(one.outcome, one.found) for one in found.examples] == [(outcome, None)]
-
-
-@pytest.mark.parametrize(("high", "told"), [(4000.0, True), (float("inf"), False)])
-def test_from_where_a_device_pays_is_told_only_where_it_clearly_does(high, told):
-    figures = {"break_even": model.Estimate(40.0, 0.0, high, "B")}
-    shares = model.Shares(100, 0.2, 0.1, 0.5, 0.1, 0.3, 0.1)
-    example = model.Example("small", "x", 100, seconds(2e-3), seconds(1e-3), shares)
-    (found,) = diagnoses(known(named(measured=Measured(figures, (example,)))))
-    assert ("40" in found.examples[0].found.text) is told
 
 
 @pytest.mark.parametrize(("failure", "code"), TABLES["no_failure_of_the_probes_passes"])

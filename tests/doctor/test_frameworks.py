@@ -13,10 +13,12 @@ import tables
 from gpumap import model
 from gpumap.doctor import interpreter as ask
 from gpumap.doctor.diagnose import diagnosis, numbering
+from gpumap.doctor.evidence import Health
 from gpumap.doctor.facts import Facts
 from gpumap.doctor.framework_rules import causes
-from gpumap.doctor.interpreter import facts, of_smi
+from gpumap.doctor.interpreter import facts
 from gpumap.machine.cuda import CudaDevice
+from gpumap.machine.nvml import GpuHealth, NvmlGpu
 from gpumap.machine.topology import Tree
 
 TABLE = tables.table(__file__)
@@ -140,7 +142,7 @@ def test_a_fix_is_a_command_for_that_interpreter(monkeypatch, name):
     packages = {n: ask.Package(n, v, "") for n, v in row.get("packages", {}).items()}
     found = ask.Interpreter("/e/bin/python", {"prefix": "/e", **row["about"]}, packages)
     raw = {"framework": "torch", "packages": {"torch": "2.15.0+cpu"}, **row.get("facts", {})}
-    (first, *_) = diagnosis(raw, found.commands("torch", {}), "python").findings
+    (first, *_) = diagnosis(raw, found.commands({}), "python").findings
     assert (first.code, first.fix) == ("GM501", row["fix"])
 
 
@@ -219,16 +221,17 @@ def test_captured_machines(tmp_path, files, code):
     assert causes(Facts(raw, "torch"))[0].code == code
 
 
-@pytest.mark.parametrize("name", TABLE["smi"])
-def test_what_nvidia_smi_prints(tmp_path, name):
-    """Its rows are facts; what it prints in their stead is a text."""
-    row = TABLE["smi"][name]
-    (tmp_path / "nvidia-smi").write_text(
-        f"#!/bin/sh\ncat <<'E'\n{row['prints']}\nE\nexit {row['code']}\n"
-    )
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    found = of_smi({"PATH": f"{tmp_path}:/bin:/usr/bin"}, LIMIT)
-    assert {key: found.get(key) for key in row["facts"]} == row["facts"]
+def test_what_nvml_says_is_facts():
+    """Of the first device, where devices may differ."""
+    known = {"name": "Tesla V100", "driver": "580.65.06", "memory_total": 32 << 30}
+    gpus = [GpuHealth(NvmlGpu(0, memory_free=2 << 30, **known), {"compute_mode": 3}),
+            GpuHealth(NvmlGpu(1, memory_free=32 << 30, **known), {"compute_mode": 0})]  # fmt: skip
+    found = ask.of_driver(Health(gpus=tuple(gpus)))
+    assert found == {
+        "gpu": "Tesla V100, Tesla V100", "gpu_count": 2, "driver": "580.65.06", "mig": False,
+        "compute_mode": "Exclusive_Process", "memory_used_mib": 30720, "memory_total_mib": 32768,
+    }  # fmt: skip
+    assert ask.of_driver(Health(nvml="x", code=18))["nvml"].endswith("version mismatch")
 
 
 def test_env_names_no_user_and_no_secret(gpumap):

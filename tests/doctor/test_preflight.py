@@ -13,6 +13,7 @@ from nvml_library import Library, NvmlError
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.doctor import health
+from gpumap.doctor.evidence import Health
 from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun
 from gpumap.doctor.screening_child import Screening
@@ -162,7 +163,7 @@ NO_TREE = Tree(Path("/nowhere"))
 
 def examined(log=(), required=NOTHING, links=None, why=None, **answers):
     gpus = nvml.health(Library({**ANSWERS, **answers}))
-    known = health.Health(gpus, xids=xids(log), log=why)
+    known = Health(None, gpus, xids=xids(log), log=why)
     return list(health.checks([Binding("dev0", GPU)], known, links or {}, required, NO_TREE))
 
 
@@ -218,7 +219,7 @@ def test_what_a_card_does_not_have_is_no_item():
 
 
 def test_a_driver_that_does_not_answer_is_no_pass():
-    known = health.Health(silent="the driver: no answer in 2.0 s")
+    known = Health(silent="it did not answer within 2 s")
     (check,) = health.checks([Binding("dev0", GPU)], known, {}, NOTHING, NO_TREE)
     assert (check.what, check.fitness) == ("driver", "cannot-tell")
 
@@ -233,7 +234,7 @@ def test_errors_that_amdgpu_counts(tmp_path, text, fitness):
         (folder / "umc_err_count").write_text(text)
     ref = DeviceRef(Kind.ROCM, 0)
     card = Device("rocm:0", Kind.ROCM, ref, "MI300X", "torch", "0000:9d:00.0")
-    every = health.checks([Binding("dev0", card)], health.Health(), {}, NOTHING, Tree(tmp_path))
+    every = health.checks([Binding("dev0", card)], Health(), {}, NOTHING, Tree(tmp_path))
     assert [(check.what, check.fitness) for check in every] == [("ecc", fitness)]
 
 
@@ -248,9 +249,9 @@ def test_the_kernels_log_is_read_to_its_end(tmp_path):
 def test_drivers_are_asked_in_a_process_that_can_be_ended():
     """Here there may be no NVML: then the reason is known, and no device is healthy by it."""
     known = health.query(dict(os.environ), 50.0)
-    assert known.gpus or known.silent
+    assert known.gpus or known.nvml
     late = health.query(dict(os.environ), 0.0)
-    assert late.silent == "the driver: no answer in 0.0 s"
+    assert (late.silent, late.hangs) == ("it did not answer within 0 s", True)
 
 
 # --- what is required
@@ -330,15 +331,35 @@ def test_cores_are_used_within_the_limit(gpumap):
     assert (answer.code, {check["fitness"] for check in found}) == (0, {"fit"})
 
 
-@pytest.mark.parametrize(("options", "code"), [((), 5), (("--inconclusive", "pass"), 0)])
-def test_a_driver_that_hangs_does_not_exceed_the_limit(gpumap, options, code):
+def test_a_driver_that_hangs_does_not_exceed_the_limit(gpumap):
     """It is named, and the run ends by itself with a report, not by the last resort (124)."""
     hanging = gpumap.fake(script({"fault": "hang"}, **FAST))
-    answer = hanging("preflight", "a->cuda0", "--within", "5s", *options, "--format", "json")
+    answer = hanging("preflight", "a->cuda0", "--within", "5s", "--format", "json")
     report = json.loads(answer.out)
     found = {check["what"]: check["fitness"] for check in report["result"]["checks"]}
-    assert answer.code in (1, code)  # an upload without an answer in 0.75 s, or no time for it
+    assert answer.code in (1, 5)  # an upload without an answer in 0.75 s, or no time for it
     assert found["upload"] in ("unfit", "cannot-tell")
+
+
+def test_drivers_that_hang_one_after_the_other_are_named_within_the_limit(gpumap):
+    """Each has a share of the time that is left: however many there are, it suffices."""
+    for name in ("cupy", "pyopencl"):
+        (gpumap.folder / f"{name}.py").write_text("import time\ntime.sleep(600)\n")
+    map_, env = "a->cuda0;b->opencl0:0", {"PYTHONPATH": str(gpumap.folder)}
+    answer = gpumap("preflight", map_, "--within", "5s", "--format", "json", **env)
+    found = {one["name"]: one["text"] for one in json.loads(answer.out)["result"]["checks"]}
+    assert answer.code == 3
+    for name, library in (("a", "cupy"), ("b", "pyopencl")):
+        assert f"{library}: its driver did not answer within" in found[name]
+
+
+@pytest.mark.parametrize(("options", "code"), [((), 5), (("--inconclusive", "pass"), 0)])
+def test_what_cannot_be_told_is_no_pass_unless_it_may_be(gpumap, options, code):
+    """A scripted device says nothing of its memory's errors, which are required to be counted."""
+    (gpumap.folder / "require.toml").write_text("ecc = true")
+    given = ("--require", "require.toml", "--within", "50s", *options)
+    answer = gpumap.fake(script({}, **FAST))("preflight", "a->cuda0", *given)
+    assert answer.code == code
 
 
 def test_what_a_later_process_finds_wrong_counts(scripted):

@@ -108,7 +108,7 @@ def test_a_gpu_that_nvidia_smi_numbers_otherwise_is_used(gpumap, order):
     assert answer.code == 0
 
 
-@pytest.mark.parametrize("setting", ["", "floatX=float32", "device=cpu"])
+@pytest.mark.parametrize("setting", ["", "device=cpu"])
 def test_without_a_map_and_a_gpu_nothing_is_unused(gpumap, stubs, setting):
     """Nobody asked for a device: no verdict on cores that doctor chose itself, and exit 0."""
     plant = Plant("", (), env={"THEANO_FLAGS": setting} if setting else {}, stubs=())
@@ -149,24 +149,6 @@ def test_a_default_device_that_is_none_is_the_error(gpumap, stubs):
     answer, report = asked(gpumap, Plant("", (), [{}], {"THEANO_FLAGS": "device=dev0"}), stubs)
     assert (answer.code, report["diagnoses"][0]["requested"]) == (2, None)
     assert "device=dev0 is no device" in answer.err
-
-
-@pytest.mark.parametrize(("rc", "told"), [
-    ("OMP_NUM_THREADS = 5", "export OMP_NUM_THREADS=5"),
-    ("cuda_visible_devices = 1", "export CUDA"),
-    ("omp_x;$'\\151\\144' = 4", "set the variable in the environment"),
-    (f"ld_library_path = {'/a' * 30}", "set the variable in the environment"),
-    ("omp_places = {0} {1}", "export OMP_PLACES='{0} {1}'"),
-    ("devise = cuda0", "did you mean device?"), ("FLOATX = float32", None), ("mine = 1", None),
-    ("optimizer = fast_run", None),
-])  # fmt: skip
-def test_what_theano_drops_of_its_settings_is_said(gpumap, stubs, rc, told):
-    """A variable is none as an option, nor is a near miss. What is to be pasted is harmless."""
-    plant = Plant("", ("a->cuda0",), [{}], files={"~/.theanorc": f"[global]\n{rc}\n"})
-    answer, report = asked(gpumap, plant, stubs)
-    hints = [n["hint"] for n in report["map"]["notes"] if n["code"] == "theano-option"]
-    assert (answer.code, len(hints)) == (0, 1 if told else 0)
-    assert all(told in hint for hint in hints)
 
 
 def test_a_core_that_is_not_for_this_process(gpumap):

@@ -6,7 +6,7 @@ import pytest
 from test_causes import CORE, GPU, absent, codes, known, named, nvidia
 
 from gpumap.doctor.diagnose import diagnoses
-from gpumap.doctor.evidence import Gpu, Measured, Nvidia, Setting
+from gpumap.doctor.evidence import Health, Measured, Setting
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.state import Others
 from gpumap.machine.topology import Topology
@@ -25,7 +25,7 @@ def measured(device=GPU, others=None, **figures):
 
 
 def busy(share):
-    return known(named(), nvidia=nvidia(Gpu(0, GPU.pci, GPU.uuid, busy=share)))
+    return known(named(), nvidia=nvidia(busy=share))
 
 
 def free(nbytes):
@@ -81,4 +81,4 @@ def test_a_narrow_bridge_is_compared_with_the_lanes_that_the_device_uses():
 @pytest.mark.parametrize(("version", "old"), [(11999, True), (12000, False)])
 def test_the_oldest_driver_that_will_do_is_not_too_old(version, old):
     driver = CudaDriver(0, version, (CudaDevice("A GPU", GPU.pci),))
-    assert ("GM206" in codes(known(absent(), nvidia=Nvidia(driver, ())))) is old
+    assert ("GM206" in codes(known(absent(), nvidia=Health(driver, ())))) is old
