@@ -206,10 +206,7 @@ class Facts:
     def gfx(self) -> str:
         """Return the architecture of an AMD device."""
         match = _GFX.search(f"{self.gpu} {self.text('gfx', 'capability')}")
-        if match or self.vendor != "amd":
-            return match[0].lower() if match else ""
-        cards = tables()["gfx"]["card"].items()
-        return next((gfx for names, gfx in cards if re.search(names, self.gpu.lower())), "")
+        return match[0].lower() if match else ""
 
     @cached_property
     def architectures(self) -> tuple[Version, ...]:
@@ -250,10 +247,7 @@ class Facts:
             "vendor": self.vendor, "system": self.system, "cuda": dotted(self.cuda),
             "command": command, "gpu": self.gpu, "wsl": str(self.wsl), "blind": str(self.blind),
             "cuda_build": dotted(self.built_cuda), "rocm_build": str(self.rocm_build),
-            "container": str(self.container), "newest_python": str(self.newest_python()),
-            "source": f"{version_} {self.text('installer')} {command}".lower(),
-            "job": f"{self.text('run_command')} {self.text('job', 'job_script', 'request')}",
-            "fabric_manager": self.text("fabric_manager", "fabric"),
+            "container": str(self.container),
         }  # fmt: skip
         known |= {f"env.{name}": value for name, value in self.env.items()}
         known |= {f"package.{name}": value for name, value in self.packages.items()}
@@ -261,16 +255,6 @@ class Facts:
             f"prints.{key}": printed_line for key in patterns() if (printed_line := line(self, key))
         }
         return {key: value[:_LONGEST] for key, value in (raw | known).items()}
-
-    def pythons(self) -> tuple[str, ...]:
-        """Return the oldest and newest Python of the release, and its first with them; or ()."""
-        table = tables()["python"].get(self.framework, {})
-        first = row({key: (*value, key) for key, value in table.items()}, self.release)
-        return first if first and len(self.number("python")) > 1 else ()
-
-    def newest_python(self) -> bool:
-        """Return whether this Python may be why there is no GPU build: it is as new as any."""
-        return bool(self.pythons()) and self.number("python")[:2] >= version(self.pythons()[1])
 
     @cached_property
     def visible(self) -> str | None:

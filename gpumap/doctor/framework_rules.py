@@ -40,10 +40,6 @@ _ERROR = "GM534"  # of the library's own
 
 def driver(facts: Facts) -> Iterator[Match]:
     """Find a driver that is too old for the build, or that is of two versions."""
-    module, library = facts.number("kernel_module_version"), facts.number("library_version")
-    if module and library and module[: len(library)] != library[: len(module)]:
-        what = f"the kernel module is {dotted(module)}, the library {dotted(library)}"
-        yield Match("GM513", what, certain=True)
     if match := re.search(_DSO, facts.lines):
         what = f"the library is of driver {match[2]}, the kernel module of {match[1]}"
         other = facts.container and version(match[2])[:1] != version(match[1])[:1]
@@ -160,20 +156,6 @@ def memory(facts: Facts) -> Iterator[Match]:
         yield Match("GM529", f"{used} of {total} MiB are held by other processes", rank=0)
 
 
-def python_without_build(facts: Facts) -> Iterator[Match]:
-    """Find a Python that no GPU build of this release is for."""
-    python, known = facts.number("python")[:2], facts.pythons()
-    built = facts.built_cuda or any("cuda" in text for text in facts.packages.values())
-    if known and not built and not version(known[0]) <= python <= version(known[1]):
-        what = f"{facts.framework} {dotted(facts.release)} has builds for Python {known[0]} to"
-        yield Match("GM502", f"{what} {known[1]}; this is {dotted(python)}", rank=0)
-    elif python and prints(facts, "GM502"):
-        yield Match("GM502", f"pip finds no release for Python {dotted(python)}", rank=0)
-    elif facts.newest_python() and not built and facts.release[:2] == version(known[2])[:2]:
-        what = f"{facts.framework} {known[2]} is the first release for Python {dotted(python)}"
-        yield Match("GM502", f"{what}: not every installer has its GPU build", rank=0)
-
-
 def missing_library(facts: Facts) -> Iterator[Match]:
     """Find CUDA and cuDNN of another release than the build loads."""
     name = facts.package[0]
@@ -253,15 +235,11 @@ def _listed_kernels(
 def _by_release(card: tuple[int, ...], facts: Facts) -> Iterator[Match]:
     """Compare a device with what CUDA's compiler of the build, and the project, support."""
     name = _NAMES.get(facts.framework, facts.framework)
-    least = facts.number("minimum_capability")
     oldest = row(tables()["oldest"].get(facts.framework, {}), facts.release or (999,))
     known = row(tables()["cuda"], facts.cuda)
     failing = prints(facts, "no-kernel") or prints(facts, "GM510") or prints(facts, "GM509")
     this, built = dotted(card), bool(facts.built_cuda)
-    if least and card < least:
-        what = f"the device has capability {this}, and {dotted(least)} is needed"
-        yield Match("GM510", what, certain=True)
-    elif known and not version(known[0]) <= card <= version(known[1]):
+    if known and not version(known[0]) <= card <= version(known[1]):
         what = (
             f"CUDA {dotted(facts.cuda)} knows devices of {known[0]} to {known[1]}, this is {this}"
         )
@@ -339,7 +317,7 @@ def jax(facts: Facts) -> Iterator[Match]:
 
 # In the order of causes of one rank.
 RULES: tuple[Rule, ...] = (
-    driver, python_without_build, conflicts, jax,
+    driver, conflicts, jax,
     signs, missing_library, library_path, cudnn_mismatch, kernels,
     hidden, index, memory, interpreter, printed,
 )  # fmt: skip
