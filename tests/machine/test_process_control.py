@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
-from shell import until
 
 from gpumap.machine.process_control import pin, room_for, stuck
 
 MIB = 1 << 20
+LIMIT = 20.0  # seconds for a process to make a call
 
 
 def test_room_takes_nothing_to_ask_for():
@@ -60,6 +61,9 @@ def test_what_is_in_a_call_of_the_kernel_that_no_signal_ends(call, found):
     command = [sys.executable, "-c", text]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         process.stdout.readline()
-        until(lambda: stuck(process.pid) or not found)
-        assert stuck(process.pid) is found
+        end = time.monotonic() + LIMIT * found
+        while not stuck(process.pid) and time.monotonic() < end:
+            time.sleep(0.01)
+        told = stuck(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
+    assert told is found
