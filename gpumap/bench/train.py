@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from gpumap.engine.base import Iteration
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job
-    from gpumap.training.rules import Account
     from gpumap.training.tasks import Trainable
     from gpumap.training.workers import Training, Workers
 
@@ -84,7 +83,6 @@ class Train(Benchmark):
         self._workers, self._params = workers, params
         self._all = len(bindings)
         self._learned: dict[str, dict[str, float | None]] = {}
-        self._accounts: dict[str, Account] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Release the buffers of the group before."""
@@ -97,8 +95,6 @@ class Train(Benchmark):
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
         training.steps = int(case.params["steps"])
-        if training.account is not None:
-            self._accounts[case.id] = training.account
         return self._workers.played(training, job)
 
     def metrics(
@@ -167,10 +163,6 @@ class Train(Benchmark):
         if case.name == "step":
             each = moved(self._job(case), str(case.params["comm"])) * int(case.params["steps"])
             metrics["moved"] = Estimate.exact(each * PER / batch, "B")
-        if (account := self._accounts.get(case.id)) is not None and account.runs:
-            stale = account.stale / max(account.exchanges, 1)
-            metrics["staleness"] = Estimate.exact(stale)
-            metrics["in_flight"] = Estimate.exact(account.under_way / account.runs)
         learned = self._learned.get(case.id, {})
         return metrics | {
             name: Estimate.exact(x, "1") for name, x in learned.items() if x is not None
@@ -187,10 +179,10 @@ def moved(job: Job, comm: str = "local") -> float:
     rule = job.config.rule
     if n == 1:
         return 0.0
-    if rule.kind == "easgd":
+    if rule.name == "easgd":
         through = n if comm in _ONE_PROCESS else n - 1
         return 2.0 * through * nbytes / rule.tau
-    if rule.kind == "gosgd":
+    if rule.name == "gosgd":
         return rule.chance * n * nbytes
     name = "ring" if job.params.algorithm == "native" else job.params.algorithm
     steps = schedule(name, n, job.config.network.parameters).steps
@@ -210,7 +202,7 @@ def check_request(bindings: Sequence[Binding], params: Params) -> None:
             before any device has exchanged with the center that it is taken from.
     """
     scaling, count = params.scaling, len(bindings)
-    least = max((rule.tau for rule in params.rules if rule.kind == "easgd"), default=0)
+    least = max((rule.tau for rule in params.rules if rule.name == "easgd"), default=0)
     least *= scaling.batch(count)
     if 0 < params.learn < least and count > 1:
         message = f"no device meets the centre of easgd within {params.learn} examples"
@@ -305,10 +297,9 @@ def _requested_cases(
         more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name, "steps": 1}
         if rule.name == "bsp":
             more |= {"algorithm": params.algorithm, "average": rule.average}
-        elif rule.kind == "easgd" and count > 1:
-            exchanges = ceil(_ASYNCHRONOUS_STEPS / rule.tau) if rule.asynchronous else 1
-            more["steps"] = rule.tau * exchanges  # an iteration holds whole ones
-        elif rule.asynchronous and count > 1:
+        elif rule.name == "easgd" and count > 1:  # an iteration holds whole exchanges
+            more["steps"] = rule.tau * ceil(_ASYNCHRONOUS_STEPS / rule.tau)
+        elif count > 1:
             more["steps"] = _ASYNCHRONOUS_STEPS
         yield "step", {**keys, **more}
 
@@ -364,14 +355,14 @@ def _rooms(
     nbytes = network.parameters * _ITEM
     for count in counts(len(bindings))[1:] if "step" in params.cases else ():
         for rule in params.rules:
-            if (rule.kind == "bsp" and params.algorithm == "host") or rule.kind == "easgd":
+            if (rule.name == "bsp" and params.algorithm == "host") or rule.name == "easgd":
                 yield None, (count + 1) * nbytes
-            elif rule.kind == "gosgd":  # messages: two of each worker under way
+            elif rule.name == "gosgd":  # messages: two of each worker under way
                 yield None, 2 * count * nbytes
             for number, binding in enumerate(bindings[:count]):
-                if rule.kind == "bsp":
+                if rule.name == "bsp":
                     yield binding, _scratch(params.algorithm, count, number, network.parameters)
-                elif rule.kind == "gosgd":
+                elif rule.name == "gosgd":
                     yield binding, nbytes
 
 
@@ -388,8 +379,7 @@ SPEC = BenchmarkSpec(
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
              "average", "steps", "split"),
             ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
-             "update", "speedup", "efficiency", "moved", "loss", "accuracy", "epochs", "staleness",
-             "in_flight")),),
+             "update", "speedup", "efficiency", "moved", "loss", "accuracy", "epochs")),),
     command=("bench", "train"),
     columns=train_table.COLUMNS,
     title=train_table.title,

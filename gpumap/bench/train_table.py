@@ -46,14 +46,6 @@ def _waited(row: Measurement, *phases: str) -> str:
     return f"{sum(seconds):.3g} s" if seconds else "-"
 
 
-def _stale(row: Measurement) -> str:
-    """Return how stale exchanges are, and how many messages were under way at the end."""
-    if "staleness" not in row.metrics:
-        return "-"
-    stale, under_way = (row.metrics[name].value for name in ("staleness", "in_flight"))
-    return f"{stale:.3g}, {under_way:.2g} in flight"
-
-
 def _metric(name: str, text: str) -> Cell:
     return lambda row: text.format(row.metrics[name].value) if name in row.metrics else "-"
 
@@ -159,7 +151,6 @@ COLUMNS = (
     "efficiency",
     Column("binds", cell=lambda row: binds(row) or "-", verbose=True),
     Column("moved", cell=lambda row: _moves(row) or "-", verbose=True),
-    Column("stale", cell=_stale, verbose=True),
     Column("loss", cell=_metric("loss", "{:.4f}")),
     Column("accuracy", cell=_metric("accuracy", "{:.1%}")),
     "error",

@@ -76,11 +76,8 @@ class Service(Protocol):
     def ask(self, number: int) -> tuple[int, int]:
         """Return what rank 0 answers."""
 
-    def trade(self, array: Array, begun: Callable[[], None]) -> int:
-        """Let rank 0 change an array; return the first number of its answer to 0.
-
-        `begun` is called when it is this rank's turn.
-        """
+    def trade(self, array: Array, begun: Callable[[], None]) -> None:
+        """Let rank 0 change an array; `begun` is called when it is this rank's turn."""
 
 
 class Comm(Protocol):
@@ -294,7 +291,6 @@ class BufferExchange:
 
 
 _REQUEST, _ANSWER, _TRADE = 11, 12, 13  # tags
-_TO_TRADE = 0  # the number that announces an array
 
 
 class OwnService:
@@ -313,13 +309,11 @@ class OwnService:
         with self._exclusive():
             return self._served.answer(self._rank, number)
 
-    def trade(self, array: Array, begun: Callable[[], None]) -> int:
-        """Let rank 0 change an array; return the first number of its answer."""
+    def trade(self, array: Array, begun: Callable[[], None]) -> None:
+        """Let rank 0 change an array."""
         with self._exclusive():
             begun()
-            first, _ = self._served.answer(self._rank, _TO_TRADE)
             self._served.change(array)
-        return first
 
 
 class RemoteService:
@@ -331,22 +325,21 @@ class RemoteService:
         self._comm = comm
 
     def ask(self, number: int, length: int = 0) -> tuple[int, int]:
-        """Return what rank 0 answers; `length` of the array that is traded behind that."""
+        """Return what rank 0 answers; `length` is that of an array to trade, else 0."""
         answer = np.empty(2, np.int64)
         self._comm.put(np.array([number, length], np.int64), 0, _REQUEST)
         self._comm.take(answer, 0, _ANSWER)
         return int(answer[0]), int(answer[1])
 
-    def trade(self, array: Array, begun: Callable[[], None]) -> int:
-        """Let rank 0 change an array; return the first number of its answer.
+    def trade(self, array: Array, begun: Callable[[], None]) -> None:
+        """Let rank 0 change an array.
 
         It answers first, so that waiting is not booked as moving the array.
         """
-        first, _ = self.ask(_TO_TRADE, array.size)
+        self.ask(0, array.size)
         begun()
         self._comm.put(array, 0, _TRADE)
         self._comm.take(array, 0, _TRADE)
-        return first
 
 
 def _serve(comm: ProcessComm, served: Served, lock: threading.Lock) -> None:
@@ -356,12 +349,13 @@ def _serve(comm: ProcessComm, served: Served, lock: threading.Lock) -> None:
         rank = comm.take(request, None, _REQUEST)
         number, length = request.tolist()
         with lock:
-            answer = np.array(served.answer(rank, number), np.int64)
-            comm.put(answer, rank, _ANSWER)
-            if number == _TO_TRADE:
+            if length:
+                comm.put(np.zeros(2, np.int64), rank, _ANSWER)
                 array = np.empty(length, np.float32)
                 comm.take(array, rank, _TRADE)
                 served.change(array)
                 comm.put(array, rank, _TRADE)
-            else:
-                left -= not answer[1]
+                continue
+            answer = np.array(served.answer(rank, number), np.int64)
+            comm.put(answer, rank, _ANSWER)
+            left -= not answer[1]

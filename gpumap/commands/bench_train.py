@@ -37,8 +37,7 @@ _STEPS = 10_000_000
     metavar="NAMES",
     default="bsp",
     type=WordsType("gpumap.training.rules:RULES", several=True),
-    help="How the devices train together: bsp, easgd, gosgd, easgd-lockstep, gosgd-lockstep; "
-    "several are compared.",
+    help="How the devices train together: bsp, easgd, gosgd; several are compared.",
 )
 @setting(
     "--average",

@@ -190,8 +190,6 @@ METRICS: dict[str, tuple[Unit, str]] = {
     "loss": ("1", "On held-out examples, after the requested number of training examples."),
     "accuracy": ("1", "Share of held-out outputs that are right, after the same."),
     "epochs": ("1", "Times that the training examples were gone through by --learn."),
-    "staleness": ("1", "Updates by other workers that an asynchronous exchange has missed, mean."),
-    "in_flight": ("1", "Messages under way when the steps of an iteration end, mean."),
     "fetch": ("s", "Time that copying the results to the host adds per iteration; below 0: none."),
 }
 COMPUTED: dict[str, tuple[Unit, str]] = {

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gpumap.report.trackers import Metric, Point
 
 _SMALLER_UNITS = ("s", "B")
-_SMALLER = ("loss", "staleness", "calls_to_amortise_setup")
-_NEITHER = ("ideal", "ideal_balanced", "undisturbed", "epochs", "in_flight")
+_SMALLER = ("loss", "calls_to_amortise_setup")
+_NEITHER = ("ideal", "ideal_balanced", "undisturbed", "epochs")
 
 
 def bigger(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style

@@ -113,11 +113,6 @@ class Job:
     most: int  # examples of a worker, in any job of its group
     hollow: bool = False  # of scripted devices that have no data
 
-    @property
-    def asynchronous(self) -> bool:
-        """Whether each of its workers goes at its own pace."""
-        return self.spec.whole and self.config.workers > 1 and self.config.rule.asynchronous
-
     @cached_property
     def initial(self) -> Array:
         """The parameters that every worker begins with."""

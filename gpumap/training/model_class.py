@@ -100,10 +100,10 @@ class OwnPace:
 
     def __init__(self, rule: RuleSpec, comm: ProcessComm, weights: Weights) -> None:
         """Begin with the current parameters, which all ranks have."""
-        self.comm, self.place, self._weights = comm, 0.0, weights
+        self.comm, self._weights = comm, weights
         self._rule = rule.of(self, 1)
         self._server = Server((1,) * comm.size, rule.alpha)
-        if rule.kind == "easgd" and not comm.rank:
+        if rule.name == "easgd" and not comm.rank:
             self._server.center = np.empty_like(weights.array)
         self._rule.begin(self._server.center)
 
@@ -117,7 +117,6 @@ class OwnPace:
                 first, count = service.ask(1)
                 if not count:
                     break
-                self.place = first / self.comm.size
                 self._rule.before_step()
                 take(first)
                 self._rule.after_update(service)
@@ -148,10 +147,6 @@ class OwnPace:
         """Move the parameters towards others by a share."""
         blend(self._weights.read(), other, share)
         self._weights.put()
-
-    def meet(self) -> None:
-        """Wait for all ranks."""
-        self.comm.barrier()
 
     def spend(self, phase: str) -> None:
         """Do nothing: times are those of `gpumap bench train`."""

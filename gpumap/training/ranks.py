@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import destination
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap.comm.base import Comm, Service
     from gpumap.model import Check
     from gpumap.training.jobs import Job
-    from gpumap.training.rules import Account, Average
+    from gpumap.training.rules import Average
     from gpumap.training.steps import Worker
 
 _AHEAD = 2  # steps under way at once: while one is computed, the next one is made
@@ -96,7 +96,7 @@ class RankTraining:
         self._room: Buffer | None = None
         self._take_memory(job.params.algorithm)
         self._inputs = steps.Inputs(config)
-        self._step, self._until, self.place = 0, 0, 0.0
+        self._step, self._until = 0, 0
         # a process is on the core that is its device: nothing is made while that computes
         one_core = comm.name != "local" and self._session.device.in_host_memory
         self._ahead = 1 if one_core else _AHEAD
@@ -110,11 +110,11 @@ class RankTraining:
         rule, model = self._config.rule, self._worker.model
         if not self._exchanges:
             return
-        if rule.kind == "easgd" and not self.comm.rank:
+        if rule.name == "easgd" and not self.comm.rank:
             self._server.center = destination(model.weights)
-        elif rule.kind == "gosgd":
+        elif rule.name == "gosgd":
             self._room = self._session.empty(model.weights.shape, "float32")
-        elif rule.kind == "bsp":
+        elif rule.name == "bsp":
             buffer = model.gradient if rule.average == "gradients" else model.weights
             self._sums[rule.average] = self.comm.summing(algorithm, buffer)
 
@@ -140,15 +140,13 @@ class RankTraining:
         """Take steps, of asynchronous rules this rank's share; it ends when all have taken it."""
         if not self._parts:
             self._began = self._clock.now()
-        with ExitStack() as stack:
-            service = None
-            if self._exchanges and self._config.rule.kind != "bsp":
-                service = stack.enter_context(self.comm.serve(self._server))
+        serves = self._exchanges and self._config.rule.asynchronous
+        serving = self.comm.serve(self._server) if serves else nullcontext()
+        with serving as service:
             for first in self._places(steps, service):
-                self.place = first * self._config.workers / self._config.batch
                 self._rule.before_step()
                 self._take(first, service)
-        if self._config.rule.asynchronous and self._exchanges:
+        if service is not None:
             self._wait(0)
             self._rule.end()
             self._session.synchronize()
@@ -159,10 +157,10 @@ class RankTraining:
         """Wait for the device."""
         self._session.synchronize()
 
-    def phases(self) -> tuple[Mapping[str, float], Account]:
-        """Return the seconds of this rank in each phase, and how stale its exchanges were."""
+    def phases(self) -> Mapping[str, float]:
+        """Return the seconds of this rank in each phase."""
         parts = [(phase, max(map(at, marks))) for phase, marks in self._parts]
-        return phases(parts, self._began), self._rule.account
+        return phases(parts, self._began)
 
     def check(self) -> tuple[Check, str]:
         """Check this rank's gradient and exchange; return a digest of the exchanged array.
@@ -271,13 +269,11 @@ class RankTraining:
     def _places(self, steps: int, service: Service | None) -> Iterator[int]:
         """Yield the place of the examples of each step of this rank."""
         self._until += steps * self._config.batch
-        if service is None or not self._config.rule.asynchronous:
+        if service is None:
             for _ in range(steps):
                 self._wait(self._ahead - 1)
                 yield self._config.first(self._step, self.comm.rank)
                 self._step += 1
-            if service is not None:
-                service.ask(1)  # rank 0 serves no longer
             return
         if not self.comm.rank:
             self._server.extend(steps)

@@ -10,13 +10,12 @@
 
 `easgd` and `gosgd` are asynchronous, as published: rank 0 hands out examples, to whoever is ready.
 A run is over when they are trained on and every message was blended in: then the weights of gosgd
-sum up to 1 again. In lock-step (`easgd-lockstep`, `gosgd-lockstep`) every rank takes the same
-steps, exchanges with the center in the order of ranks, and waits for what is sent to it.
+sum up to 1 again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -26,12 +25,10 @@ from gpumap.dtypes import Array, np
 from gpumap.kernels import elastic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpumap.comm.base import Comm, Service
 
 Average = Literal["gradients", "parameters"]
-RULES = ("bsp", "easgd", "gosgd", "easgd-lockstep", "gosgd-lockstep")
+RULES = ("bsp", "easgd", "gosgd")
 ALPHA, TAU = 0.5, 10  # Theano-MPI's
 CHANCE = 0.01  # Theano-MPI's p
 _SENDING = 2  # arrays of a rank that were not received: then it stops, as a rank may hang
@@ -48,56 +45,18 @@ class RuleSpec:
     chance: float = CHANCE
 
     @property
-    def kind(self) -> str:
-        """Return bsp, easgd or gosgd."""
-        return self.name.removesuffix("-lockstep")
-
-    @property
     def asynchronous(self) -> bool:
         """Return whether ranks do not wait for each other."""
-        return self.name in ("easgd", "gosgd")
+        return self.name != "bsp"
 
     def of(self, rank: Rank, seed: int) -> Rule:
         """Return what a rank does by this rule; alone it exchanges nothing."""
-        made = {"bsp": Bsp, "easgd": Easgd, "gosgd": Gosgd}[self.kind]
+        made = {"bsp": Bsp, "easgd": Easgd, "gosgd": Gosgd}[self.name]
         return made(self, rank, seed) if rank.comm.size > 1 else Rule(self, rank, seed)
-
-
-@dataclass
-class Account:
-    """How stale exchanges of an asynchronous training were, and how many were under way.
-
-    An exchange of easgd is as stale as the exchanges of others since the rank's last one, one of
-    gosgd as the steps that all ranks have begun since the parameters were sent.
-    """
-
-    exchanges: int = 0
-    stale: float = 0.0  # of all exchanges
-    runs: int = 0
-    under_way: int = 0  # messages, at the ends of all runs
-
-    def exchanged(self, stale: float) -> None:
-        """Count an exchange."""
-        self.exchanges += 1
-        self.stale += stale
-
-    def ended(self, under_way: int) -> None:
-        """Count a run, at whose last step so many messages were under way."""
-        self.runs += 1
-        self.under_way += under_way
-
-    def sum_up(self, parts: Sequence[Account]) -> None:
-        """Set all counts to the sums over the ranks, of the same runs."""
-        self.runs = parts[0].runs
-        self.exchanges = sum(part.exchanges for part in parts)
-        self.stale = sum(part.stale for part in parts)
-        self.under_way = sum(part.under_way for part in parts)
 
 
 class Rank(Protocol):
     """What a rule needs of a rank: its parameters, and the others."""
-
-    place: float  # how many steps all ranks had begun when it began its last one, for each of them
 
     @property
     def comm(self) -> Comm:
@@ -120,9 +79,6 @@ class Rank(Protocol):
     def blend(self, other: Array, share: float) -> None:
         """Move the parameters towards others by a share of what they differ by."""
 
-    def meet(self) -> None:
-        """Wait for all ranks."""
-
     def spend(self, phase: str) -> None:
         """Account the time since the last call to a phase."""
 
@@ -133,8 +89,6 @@ class Rule:
     def __init__(self, spec: RuleSpec, rank: Rank, seed: int) -> None:
         self._spec, self._rank, self._seed = spec, rank, seed
         self._comm = rank.comm
-        self.account = Account()
-        self.weight = 1.0 / self._comm.size
         self.begin(None)
 
     def begin(self, center: Array | None) -> None:
@@ -186,25 +140,11 @@ class Easgd(Rule):
         self._steps += 1
         if self._steps % self._spec.tau:
             return
-        if self._spec.asynchronous:
-            self._exchange(service)
-            return
-        for turn in range(self._comm.size):
-            self._rank.meet()
-            if turn == self._comm.rank:
-                self._exchange(service)
-
-    def _exchange(self, service: Service) -> None:
         array = self._rank.read()
         self._rank.spend("comm")
-        missed = service.trade(array, lambda: self._rank.spend("sync"))
+        service.trade(array, lambda: self._rank.spend("sync"))
         self._rank.put()
         self._rank.spend("comm")
-        self.account.exchanged(missed)
-
-    def end(self) -> None:
-        """Count the run: no exchange is under way."""
-        self.account.ended(0)
 
 
 class Gosgd(Rule):
@@ -212,9 +152,8 @@ class Gosgd(Rule):
 
     def begin(self, center: Array | None) -> None:  # noqa: ARG002 - the contract's
         """Begin with equal weights."""
-        size = self._comm.size
-        self.weight = 1.0 / size
-        self._random = [gossip(self._seed, rank) for rank in range(size)]
+        self.weight = 1.0 / self._comm.size
+        self._random = gossip(self._seed, self._comm.rank)
         self._begin_run()
 
     def _begin_run(self) -> None:
@@ -222,44 +161,27 @@ class Gosgd(Rule):
 
     def before_step(self) -> None:
         """Blend in what has come."""
-        while self._spec.asynchronous and self._comm.waiting():
+        while self._comm.waiting():
             self._blend(*self._comm.receive())
 
     def after_update(self, service: Service | None) -> None:  # noqa: ARG002 - the contract's
-        """Send to a random other rank, by chance; in lock-step take what was sent in this step.
-
-        Every rank knows what all draw: in lock-step it knows who sends to it.
-        """
-        size, rank, chance = self._comm.size, self._comm.rank, self._spec.chance
-        drawn = [receiver(random, chance, n, size) for n, random in enumerate(self._random)]
-        if not self._spec.asynchronous and any(to is not None for to in drawn):
-            self._rank.meet()  # none of them is a step ahead
-        if (to := drawn[rank]) is not None:
-            self._send(to)
-        if not self._spec.asynchronous:
-            messages = [self._comm.receive() for _ in range(drawn.count(rank))]
-            for message in sorted(messages, key=lambda message: message[0]):
-                self._blend(*message)
-
-    def _send(self, to: int) -> None:
-        under_way = self._comm.sending()  # it also forgets what has been sent
-        if self._spec.asynchronous and under_way >= _SENDING:
+        """Send to a random other rank, by chance."""
+        to = receiver(self._random, self._spec.chance, self._comm.rank, self._comm.size)
+        if to is None or self._comm.sending() >= _SENDING:
             return
         array = self._rank.snapshot()
         self.weight /= 2
-        self._comm.send((self._comm.rank, self.weight, self._rank.place), to, array)
+        self._comm.send(self.weight, to, array)
         self._sent[to] += 1
         self._rank.spend("comm")
 
-    def _blend(self, message: tuple[int, float, float], array: Array | None) -> None:
+    def _blend(self, weight: float, array: Array | None) -> None:
         assert array is not None  # each message has one
-        _, weight, place = message
         self._rank.spend("sync")
         self.weight += weight
         self._rank.blend(array, weight / self.weight)
         self._rank.spend("comm")
         self._received += 1
-        self.account.exchanged(max(self._rank.place - place, 0.0))
 
     def end(self) -> None:
         """Blend in what is under way."""
@@ -268,7 +190,6 @@ class Gosgd(Rule):
         for _ in range(under_way):
             self._blend(*self._comm.receive())
         self._begin_run()
-        self.account.ended(under_way)
 
     def parameters(self) -> Array:
         """Return the mean of all by weight."""
@@ -300,26 +221,20 @@ class Server:
     center: Array | None = None  # of easgd
     taken: int = 0
     until: int = 0
-    _exchanges: int = 0
-    _last: dict[int, int] = field(default_factory=dict)  # exchanges of all, at each rank's last one
 
     def begin(self) -> None:
         """Begin with the first example."""
-        self.taken = self.until = self._exchanges = 0
-        self._last = {}
+        self.taken = self.until = 0
 
     def extend(self, steps: int) -> None:
         """Allow the examples of so many more steps of all ranks."""
         self.until += steps * sum(self.counts)
 
     def answer(self, rank: int, number: int) -> tuple[int, int]:
-        """Hand out so many steps, or count an exchange with the center.
+        """Hand out so many steps, at most: return the first example, and how many they are.
 
-        Return the first example, and how many steps: 0 at the end, and fewer near it, so that all
-        finish at about the same time; of an exchange those of others since this rank's last one.
+        They are 0 at the end, and fewer near it, so that all finish at about the same time.
         """
-        if not number:
-            return self._missed(rank), 0
         each = self.counts[rank]
         left = max(self.until - self.taken, 0)
         steps = min(number, max(left // (2 * len(self.counts) * each), 1)) if left else 0
@@ -331,9 +246,3 @@ class Server:
         assert self.center is not None  # it is easgd
         if has_data(self.center):
             elastic(array, self.center, self.alpha)
-
-    def _missed(self, rank: int) -> int:
-        missed = self._exchanges - self._last.get(rank, 0)
-        self._exchanges += 1
-        self._last[rank] = self._exchanges
-        return missed

@@ -21,7 +21,6 @@ from gpumap.training import steps
 from gpumap.training.jobs import EPOCH, job_of
 from gpumap.training.network import ITEM, Network
 from gpumap.training.ranks import RankTraining
-from gpumap.training.rules import Account
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,15 +63,12 @@ class Training(Iteration):
     phased = True
     steps = 1
 
-    def __init__(
-        self, command: Callable[..., list[Any]], *, asynchronous: bool, queues: bool = True
-    ) -> None:
+    def __init__(self, command: Callable[..., list[Any]], *, queues: bool = True) -> None:
         """Train by a function that lets every rank do something, and returns their answers.
 
         `queues`: a run returns before the devices are done.
         """
         self._command, self._queues = command, queues
-        self.account = Account() if asynchronous else None
 
     def poison(self) -> None:
         """Reset to the initial parameters."""
@@ -99,14 +95,12 @@ class Training(Iteration):
 
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a rank in each phase."""
-        spent, accounts = zip(*self._command("phases"), strict=True)
-        if self.account is not None:
-            self.account.sum_up(accounts)
+        spent = self._command("phases")
         return {phase: sum(each[phase] for each in spent) / len(spent) for phase in PHASES}
 
     def spent(self) -> Sequence[float]:
         """Return the seconds that each rank has computed since `record`."""
-        return [phases["compute"] for phases, _ in self._command("phases")]
+        return [phases["compute"] for phases in self._command("phases")]
 
     def check(self) -> Check:
         """Return the worst of the ranks' checks, of which all must have the same bits.
@@ -197,7 +191,7 @@ class LocalWorkers:
         def command(name: str, *arguments: Any) -> list[Any]:
             return ranks.run(lambda comm: getattr(made[comm.rank], name)(*arguments))
 
-        return Training(command, asynchronous=job.asynchronous)
+        return Training(command)
 
     def played(self, work: Iteration, job: Job) -> Iteration:
         """Return a job's iteration; where results are scripted, one that computes none."""
@@ -315,7 +309,7 @@ class ProcessWorkers:
             answers = self._processes.call("query", number, name, *arguments)
             return self._results(answers[: job.config.workers])
 
-        return Training(command, asynchronous=job.asynchronous, queues=False)
+        return Training(command, queues=False)
 
     def _results(self, answers: Sequence[Any]) -> list[Any]:
         """Return the results of ranks; raise the error of the first that failed."""

@@ -26,8 +26,6 @@ CHECKS = (
     "served",
     "easgd",
     "gosgd",
-    "easgd-lockstep",
-    "gosgd-lockstep",
     "batch",
 )
 
@@ -117,7 +115,7 @@ class Counter:
 
     def answer(self, rank, number):
         self.sums[rank] = self.sums.get(rank, 0) + number
-        return self.sums[rank], 30 if self.sums[rank] < 60 or not number else 0
+        return self.sums[rank], 30 if self.sums[rank] < 60 else 0
 
     def change(self, array):
         assert not self.inside
@@ -134,7 +132,7 @@ def served(comm, session):
     with comm.serve(counter) as service:
         for times in range(1, 20):
             assert service.ask(3) == (3 * times, 30)
-            assert service.trade(array, lambda: begun.append(1)) == 3 * times
+            service.trade(array, lambda: begun.append(1))
             assert (array == times).all()
         assert service.ask(3) == (60, 0)
     assert len(begun) == 19
@@ -164,7 +162,7 @@ def conserved(comm, session, name):
         return take(first, worker)
 
     own._inputs.at = slowly
-    weight = 1.0 if rule.kind == "easgd" else 1.0 / comm.size
+    weight = 1.0 if name == "easgd" else 1.0 / comm.size
     before = total(comm, given * weight)
     if own._server.center is not None:
         before = before + given
@@ -172,21 +170,17 @@ def conserved(comm, session, name):
     for _ in range(2):
         own.record()
         own.run(STEPS)
-        now = own.read() * (np.float64(own._rule.weight) if rule.kind == "gosgd" else 1.0)
+        now = own.read() * (np.float64(own._rule.weight) if name == "gosgd" else 1.0)
         now = total(comm, now)
         if own._server.center is not None:
             now = now + own._server.center
         assert abs(comm.broadcast(now) - before).max() <= 1e-4 * 1024 * comm.size
-        if rule.kind == "gosgd":
+        if name == "gosgd":
             assert abs(total(comm, own._rule.weight) - 1.0) < 1e-12
     firsts = sorted(each for every in gathered(comm, taken) for each in every)
     assert firsts == [*range(0, 2 * STEPS * comm.size * EACH, EACH)]
-    account = own.phases()[1]
-    exchanges = total(comm, account.exchanges)
-    assert comm.size == 1 or exchanges > 10
-    if rule.asynchronous and comm.size > 1:
-        assert account.runs == 2
-    return own.read().tobytes().hex() if "lockstep" in name else "ok"
+    assert comm.size == 1 or own.read().tobytes() != given.astype(np.float32).tobytes()
+    return "ok"
 
 
 def batch(comm, session):

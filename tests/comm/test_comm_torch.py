@@ -101,7 +101,7 @@ def test_two_ranks_train(gpumap):
     """By every rule, each row verified on each rank; what is learned is below knowing nothing."""
     given = ("--sweep", "width=16", "--batch", "64", "--tau", "4", "--cases", "step", "--learn")
     given += ("2048", "--rate", "0.01", "--budget", "4s", "--output", "json=report.json")
-    rules = "bsp,easgd,gosgd,easgd-lockstep,gosgd-lockstep"
+    rules = "bsp,easgd,gosgd"
     process = torchrun(gpumap, "bench", "train", "--map", CORES, *given, "--rule", rules)
     code, out, err = ended(process)
     assert code == 0, err
