@@ -33,7 +33,6 @@ COMMANDS = ("bench", "transfer-cost")  # what can be repeated
 LEFT_AWAY = {
     *("output", "format_", "quiet", "verbose"),  # what is given anew
     *("argument", "option", "map_file"),
-    "checkpoint",  # what the first run has learned stays
     *("limit", "base", "inconclusive", "if_absent", "strict"),  # what judges
     *(field.name for field in fields(Terms)),
 }

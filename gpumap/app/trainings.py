@@ -18,12 +18,7 @@ from gpumap.engine.sizes import squares
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.escape import written
 from gpumap.text import chosen
-from gpumap.training.jobs import (
-    CASES,
-    Params,
-    Scaling,
-    save_checkpoint,
-)
+from gpumap.training.jobs import CASES, Params, Scaling
 from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
 from gpumap.training.optimizers import OPTIMIZERS, RATES
 from gpumap.training.rules import RULES, RuleSpec
@@ -32,7 +27,6 @@ from gpumap.training.workers import LocalWorkers, ProcessWorkers, TrainingFactor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from gpumap.app.benchmark import Request
     from gpumap.app.recording import Draft
@@ -76,8 +70,8 @@ class TrainingOptions:
         optimizer = self.optimizer or its_optimizer
         (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
         names = chosen(self.rule, RULES, "rule", "--rule")
-        _check_finite({"--chance": self.chance, "--rate": self.rate})
-        about = {"average": self.average, "tau": self.tau, "chance": self.chance}
+        _check_finite({"--alpha": self.alpha, "--chance": self.chance, "--rate": self.rate})
+        about = (self.average, self.alpha, self.tau, self.chance)
         return Params(
             networks,
             tuple(RuleSpec(name, **about) for name in names),
@@ -92,28 +86,22 @@ class TrainingOptions:
         )
 
 
-def measure_training(
-    request: Request, options: TrainingOptions, comm: str | None, checkpoint: Path | None
-) -> None:
-    """Measure training on 1, 2, 4 ... devices; write what was learned to `checkpoint`."""
+def measure_training(request: Request, options: TrainingOptions, comm: str | None) -> None:
+    """Measure training on 1, 2, 4 ... devices."""
     program, settings = request.program, request.settings
     launch = several(program)
     library = comm in ("mpi", "torch", "nccl") or (comm is None and launch is not None)
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
         with LoadTimeout(settings.timeout, options.network, launch.rank if launch else 0):
             params = options.params(settings.seed, library=library)
-        if checkpoint is not None and not params.learn:
-            fix = "add --learn 5120"
-            raise QuestionError("--checkpoint without --learn: nothing is learned", fix)
-        WorkersRun(request, TrainingBenchmark(params, checkpoint)).run(comm)
+        WorkersRun(request, TrainingBenchmark(params)).run(comm)
 
 
 class TrainingBenchmark(WorkersBenchmark):
     """`bench train` between devices or processes."""
 
-    def __init__(self, params: Params, checkpoint: Path | None = None) -> None:
-        self._params, self._checkpoint = params, checkpoint
-        self._made: Train | None = None
+    def __init__(self, params: Params) -> None:
+        self._params = params
         self._draft: Draft | None = None
 
     def prepare(self, draft: Draft, settings: Settings) -> None:  # noqa: ARG002 - the contract's
@@ -149,19 +137,11 @@ class TrainingBenchmark(WorkersBenchmark):
 
     def benchmark(self, bindings: Sequence[Binding], workers: Workers) -> Train:
         """Return what measures it."""
-        self._made = Train(bindings, workers, self._params)
+        made = Train(bindings, workers, self._params)
         if self._draft is not None and self._params.split != "balanced" and len(bindings) > 1:
-            note = Diagnostic("batch-split", self._made.divided, severity="note")
+            note = Diagnostic("batch-split", made.divided, severity="note")
             self._draft.remarks.append(note)
-        return self._made
-
-    def done(self) -> None:
-        """Write what was learned; of what diverged there is nothing."""
-        if self._checkpoint is None or self._made is None or self._made.trained is None:
-            return
-        save_checkpoint(
-            self._checkpoint, self._params.networks[-1], self._made.trained, self._params.learn
-        )
+        return made
 
 
 def _check_finite(values: Mapping[str, float | None]) -> None:

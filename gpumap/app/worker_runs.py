@@ -73,10 +73,6 @@ class WorkersBenchmark(Protocol):
     def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark:
         """Return what measures it."""
 
-    def done(self) -> None:
-        """Finish when all is measured; called on rank 0 only."""
-        return
-
 
 class WorkersRecipe(Recipe):
     """Recipe of a benchmark between workers; `workers` are made of open devices, or for a plan."""
@@ -130,7 +126,6 @@ class WorkersRun:
         recipe = WorkersRecipe(self._request, self._benchmark, workers)
         with self._recorded() as record:
             run_single_process(record, self._request, recipe)
-            self._benchmark.done()
 
     def _run_ranks(self, engine: str) -> None:
         """Measure between processes: as rank 0, or as a rank that follows it."""
@@ -152,7 +147,6 @@ class WorkersRun:
             if problem is not None:
                 raise problem
             self._run_rank_0(record, world)
-            self._benchmark.done()
 
     def _run_rank_0(self, record: Recording, world: Any) -> None:
         """Run as rank 0."""

@@ -34,7 +34,6 @@ from gpumap.training.steps import diverged, held_out
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.dtypes import Array
     from gpumap.engine.base import Iteration
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job
@@ -79,7 +78,6 @@ class Train(Benchmark):
             params = replace(params, rates=_rates(bindings, workers, params))
         self.plan = plan(bindings, workers, params)
         self.divided = divided(bindings, params)  # how a batch is split
-        self.trained: Array | None = None  # by the last case that learned
         self._workers, self._params = workers, params
         self._all = len(bindings)
         self._learned: dict[str, dict[str, float | None]] = {}
@@ -132,7 +130,6 @@ class Train(Benchmark):
         return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
-        self.trained = None  # should this one fail, it has not learned what another rule has
         training.poison()
         left = ceil(self._params.learn / job.config.batch)
         while left > 0:
@@ -146,7 +143,6 @@ class Train(Benchmark):
         if not all(map(isfinite, (learned.min(), learned.max(), loss or 0.0))):
             first = case.bindings[0]
             raise diverged(f"{first.name} (worker 0, {first.device.ref})")
-        self.trained = learned
         steps = ceil(self._params.learn / job.config.batch)
         self._learned[case.id] = {
             "loss": loss,

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import NewFileType, WordsType
+from gpumap.commands.option_types import WordsType
 from gpumap.commands.options import benchmark_options, cases_option, comm_option, setting
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpumap.app.benchmark import Request
 
 _MOST = 1 << 24  # examples of a batch
@@ -99,15 +97,9 @@ _STEPS = 10_000_000
     metavar="EXAMPLES",
     help="Train so many examples before measuring, and report the loss.",
 )
-@click.option(
-    "--checkpoint",
-    type=NewFileType(),
-    metavar="FILE",
-    help="Write what was learned, by the last rule on all devices; takes --learn.",
-)
 @comm_option
 @benchmark_options(60.0, "train")
-def train(request: Request, *, comm: str | None, checkpoint: Path | None, **options: Any) -> None:
+def train(request: Request, *, comm: str | None, **options: Any) -> None:
     """Measure training on 1, 2, 4 ... devices: examples per second, and where the time goes.
 
     Each name is a worker: a device of this process, or a process that a launcher has started.
@@ -116,4 +108,4 @@ def train(request: Request, *, comm: str | None, checkpoint: Path | None, **opti
     """
     from gpumap.app.trainings import TrainingOptions, measure_training
 
-    measure_training(request, TrainingOptions(**options), comm, checkpoint)
+    measure_training(request, TrainingOptions(**options), comm)

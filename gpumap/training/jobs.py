@@ -1,31 +1,21 @@
-"""Training jobs: parameters of a command line, the workers' share of each job, and checkpoints.
-
-A checkpoint is NumPy's own format, with what its parameters are of: what N devices have learned is
-one array.
-"""
+"""Training jobs: parameters of a command line, and the workers' share of each job."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from io import BytesIO
 from typing import TYPE_CHECKING, Literal, cast
 
 from gpumap.comm.algorithms import split
-from gpumap.dtypes import Array, np
 from gpumap.engine.verify import hollow_array
-from gpumap.files import write_atomic
 from gpumap.training.optimizers import Optimizer
 from gpumap.training.rules import RuleSpec
 from gpumap.training.steps import Config, Worker
 from gpumap.training.tasks import Trainable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpumap.backends.base import Session
+    from gpumap.dtypes import Array
 
 CASES = ("compute", "step")
 EPOCH = 131_072  # examples of an epoch: those of the seed's program
@@ -78,12 +68,8 @@ class Params:
             self.parts(workers),
             self.rate,
             self.seed,
-            reuse_batch=not whole,
+            not whole,
         )
-
-    def initial(self, network: Trainable) -> Array:
-        """Return the parameters that every worker begins with."""
-        return _initial(network, self.seed)
 
 
 @lru_cache(maxsize=1)  # of forty million numbers one copy is enough; read-only
@@ -118,7 +104,7 @@ class Job:
         """The parameters that every worker begins with."""
         if self.hollow:
             return cast("Array", hollow_array((self.config.network.parameters,)))
-        return self.params.initial(self.config.network)
+        return _initial(self.config.network, self.params.seed)
 
     def worker(self, name: str, session: Session) -> Worker:
         """Take memory for a worker on a session; raises OutOfMemory, Unsupported."""
@@ -138,24 +124,3 @@ def job_of(params: Params, spec: Spec) -> Job:
         params,
         params.most(max(spec.all, len(spec.names))),
     )
-
-
-_FORMAT = "gpumap-checkpoint-1"
-
-
-def save_checkpoint(path: Path, network: Trainable, parameters: Array, examples: int) -> None:
-    """Write a checkpoint; nothing that stood there is lost before all of it is written.
-
-    Raises:
-        SourceError: it cannot be written: the disk is full, the folder is not there.
-    """
-    about = {
-        "format": _FORMAT,
-        "network": network.name,
-        "parameters": network.parameters,
-        "examples": examples,
-        "sha256": hashlib.sha256(parameters.tobytes()).hexdigest(),
-    }
-    file = BytesIO()
-    np.savez(file, parameters=parameters, about=np.array(json.dumps(about)))
-    write_atomic(path, file.getvalue())

@@ -138,7 +138,7 @@ class Config:
         return 1.0 / (self.batch if whole else max(self.counts[worker], 1))
 
     def first(self, step: int, worker: int) -> int:
-        """Return where a worker's part of the batch of a step begins, where all take the same steps."""
+        """Return where a worker's part of the batch of a step begins, where all take as many."""
         return step * self.batch + sum(self.counts[:worker])
 
     def part(self, first: int, worker: int) -> tuple[Any, Any]:

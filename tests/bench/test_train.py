@@ -90,10 +90,11 @@ def test_an_iteration_of_easgd_holds_one_meeting(tau):
 
 
 def test_a_step_makes_its_batch_and_a_gradient_keeps_it():
-    found = {case.name: case.params["input"] for case in planned(1, asked()).cases}
+    params = asked()
+    found = {case.name: case.params["input"] for case in planned(1, params).cases}
     assert found == {"compute": "kept", "step": "made"}
     for whole in (False, True):
-        assert asked().config(TASK, ALL[0], 1, whole=whole).reuse_batch is not whole
+        assert params.config(TASK, ALL[0], 1, whole=whole).reuse_batch is not whole
 
 
 def test_a_batch_that_is_kept_is_each_workers_own_part_of_the_first():
@@ -251,22 +252,21 @@ def test_the_plan_has_the_memory_that_is_taken(counted, optimizer, examples, rul
 def test_what_trained_to_no_number_is_not_learned():
     params = asked(*ALL, networks=(DEEP,), rate=1e30, learn=480, cases=("step",))
     found, benchmark = training(2, params)
-    benchmark.trained = DEEP.initial(1)
     rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))
     assert {(row.status, row.reason.code) for row in rows} == {("failed", "diverged")}
     assert "a (worker 0, cuda0)" in rows[0].reason.text
     assert not any("loss" in row.metrics for row in rows)
-    assert benchmark.trained is None
 
 
-def test_the_last_training_is_what_is_kept():
+def test_loss_and_accuracy_are_of_what_was_learned():
     params = asked(*ALL, learn=960, cases=("step",))
     found, benchmark = training(2, params)
+    learned = benchmark.iteration(steps(benchmark.plan)[-1]).parameters()
     rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))
     data = TASK.data(131_072, params.seed)
     held = data.batch(np.arange(131_072, 131_072 + 1024))
-    assert rows[-1].metrics["loss"].value == pytest.approx(TASK.loss(benchmark.trained, *held))
-    right = outputs(TASK, benchmark.trained, held[0]).round() == held[1]
+    assert rows[-1].metrics["loss"].value == pytest.approx(TASK.loss(learned, *held))
+    right = outputs(TASK, learned, held[0]).round() == held[1]
     assert rows[-1].metrics["accuracy"].value == pytest.approx(right.mean())
     assert right.mean() > 0.5
     assert len({row.metrics["loss"].value for row in rows}) == len(rows)

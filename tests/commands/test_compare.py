@@ -280,8 +280,8 @@ def test_every_option_that_judges_or_writes_is_left_away():
     assert named - again.LEFT_AWAY == {
         "size", "dtype", "cases", "sizes", "model", "backend", "budget", "timeout", "precision",
         "reference", "rows", "seed", "dry_run", "require_idle", "comm", "algorithm",
-        "alpha", "average", "batch", "batch_per_device", "chance", "input_", "learn",
-        "network", "optimizer", "preset", "rate", "rule", "split", "start", "sweep", "tau",
+        "alpha", "average", "batch", "batch_per_device", "chance", "learn",
+        "network", "optimizer", "preset", "rate", "rule", "split", "sweep", "tau",
         "warmup",
     }  # fmt: skip
 

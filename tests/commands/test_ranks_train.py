@@ -72,18 +72,6 @@ def test_ranks_at_their_own_pace_learn_too(gpumap):
         assert row["metrics"]["loss"]["value"] < np.log(2)
 
 
-def test_a_checkpoint_is_written_once_by_the_first_rank(gpumap):
-    """It is what one device learns of the whole batch."""
-    given = ("--sweep", "width=16", "--batch", "64", "--cases", "step", *ENDS, "--learn", "4096")
-    learn = (*given, "--rate", "0.01", "--checkpoint")
-    code, _, err = ended(ranks(gpumap, *learn, "two.npz"))
-    assert code == 0, err
-    one = gpumap("bench", "train", "--map", "a->cpu0", *learn, "one.npz")
-    assert one.code == 0, one.err
-    found = (np.load(gpumap.folder / name)["parameters"] for name in ("two.npz", "one.npz"))
-    np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-5)
-
-
 @pytest.mark.parametrize("learn", [(), ("--learn", "5120")])
 def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
     """Its steps fail, its gradients are measured; exit 4."""
