@@ -14,6 +14,7 @@ from gpumap.app.worker_runs import WorkersBenchmark, WorkersRun
 from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
+from gpumap.bench.train_workers import LocalWorkers, ProcessWorkers, TrainingFactory
 from gpumap.engine.sizes import squares
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.escape import written
@@ -23,7 +24,6 @@ from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
 from gpumap.training.optimizers import OPTIMIZERS, RATES
 from gpumap.training.rules import RULES, RuleSpec
 from gpumap.training.tasks import UserNetwork
-from gpumap.training.workers import LocalWorkers, ProcessWorkers, TrainingFactory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
     from gpumap.app.recording import Draft
     from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
+    from gpumap.bench.train_workers import Workers
     from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
-    from gpumap.training.workers import Workers
 
 _STDERR = 2
 _LATER = 10.0  # seconds more for the other ranks: rank 0 prints the message
@@ -78,6 +78,7 @@ class TrainingOptions:
             _scaling(self.batch, self.batch_per_device, examples),
             how,
             RATES[how] if self.rate is None else self.rate,
+            self.warmup,
             _algorithm(self.algorithm, library=library),
             _measured(self.cases, self.learn),
             self.learn or 0,

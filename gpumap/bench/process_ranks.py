@@ -4,23 +4,28 @@ Rank 0 runs gpumap's own runner, whose iterations are commands here: each is bro
 rank, and every rank does the same. What a command costs is in the first exchange of a sample, and
 so samples are long enough for that to be a small share.
 
-A core's array is the host's own, and its process is pinned to it. Arrays of other devices come to
-the host for an exchange and go back, in its time, where the engine cannot exchange them in place.
+A core's array is the host's own, and its process is pinned to it.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.exchanges import Job, crafted, exact, exact_sum
-from gpumap.comm.base import exchange
+from gpumap.comm.base import stream
 from gpumap.dtypes import np
 from gpumap.engine.base import COMPARABLE, Iteration
 from gpumap.engine.verify import worse
-from gpumap.errors import AbsentError, DeviceError, GpumapError, OutOfMemory
+from gpumap.errors import (
+    AbsentError,
+    DeviceError,
+    Diverged,
+    GpumapError,
+    OutOfMemory,
+    QuestionError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +44,7 @@ _COMMAND = 0.01  # share of a sample that its command takes, at most
 _LONGEST = 0.05  # seconds of a sample for that: a command that takes longer meets other work
 _TRIES = 5
 _SHOWN = 200  # characters of an engine's message
+_ERRORS = {kind.code: kind for kind in (Diverged, QuestionError)}
 
 
 def broken(error: Exception) -> str:
@@ -73,52 +79,30 @@ class RankExchange:
     def __init__(self, job: Job, comm: ProcessComm, session: Session) -> None:
         """Take memory."""
         self._job, self._comm, self._session = job, comm, session
-        self._array = np.empty(job.length, np.float32)
-        on_host = session.device.backend == "numpy"
-        self._buffer = None if on_host else session.empty((job.length,), "float32")
-        # without anything around it an exchange of microseconds is one call, as in any program
-        self._exchange = exchange(job.algorithm, comm, self._array)
-        self._iteration = self._exchange if on_host else self._by_host
-        self._around: AbstractContextManager[object] = nullcontext()
-        native = None if self._buffer is None else self._buffer.native
-        if job.algorithm == "native" and comm.in_place(native):
-            self._iteration = comm.allreduce(native)
-            self._around = getattr(session, "current", self._around)  # its stream
+        self._buffer = session.empty((job.length,), "float32")
+        self._exchange = comm.summing(job.algorithm, self._buffer)
 
     def poison(self) -> None:
         """Put this rank's own data where the next sum is to be."""
-        self._array[:] = crafted(self._comm.rank, self._comm.size, self._job.length)
-        self._move("upload")
+        data = crafted(self._comm.rank, self._comm.size, self._job.length)
+        self._session.upload(data, self._buffer)
+        self._session.synchronize()
 
     def run(self, iterations: int) -> None:
         """Exchange `iterations` times."""
-        with np.errstate(all="ignore"), self._around:  # sums of sums run over
-            once = self._iteration
+        with np.errstate(all="ignore"), stream(self._session):  # sums of sums run over
+            once = self._exchange
             for _ in range(iterations):
                 once()
-        if self._buffer is not None:
+        if not self._session.device.in_host_memory:
             self._session.synchronize()
 
     def check(self) -> Check:
         """Return whether this rank has the sum."""
-        self._move("download")
-        return exact(self._array, exact_sum(self._comm.size, self._job.length))
-
-    def _by_host(self) -> None:
-        """Exchange a device's array by way of the host."""
-        self._move("download")
-        self._exchange()
-        self._move("upload")
-
-    def _move(self, way: Literal["upload", "download"]) -> None:
-        """Copy the array to the device or back, and wait; a core has no buffer."""
-        if self._buffer is None:
-            return
-        if way == "upload":
-            self._session.upload(self._array, self._buffer)
-        else:
-            self._session.download(self._buffer, self._array)
+        found = np.empty(self._job.length, np.float32)
+        self._session.download(self._buffer, found)
         self._session.synchronize()
+        return exact(found, exact_sum(self._comm.size, self._job.length))
 
 
 class Member:
@@ -186,15 +170,9 @@ class Member:
             problem = str(error) or "no room for the buffers"
         return self.comm.gather(problem)
 
-    def _poison(self, number: int) -> None:
-        self._works[number].poison()
-
     def _run(self, number: int, iterations: int) -> None:
         if self._works[number] is not None:
             self._works[number].run(iterations)
-
-    def _check(self, number: int) -> Any:
-        return self.comm.gather(self._works[number].check())
 
     def _query(self, number: int, what: str, *arguments: Any) -> Any:
         """Gather an answer of each rank's work, or its error: code, text and fix.
@@ -286,6 +264,19 @@ class ProcessRanks:
         self.busy = False  # not where it was broken off: the others wait for its end
         return answers
 
+    def query(self, number: int, what: str, *arguments: Any) -> list[Any]:
+        """Return what every rank's work answers.
+
+        Raises:
+            Diverged, QuestionError, DeviceError: it failed, by the name of the first such rank.
+        """
+        answers = self.call("query", number, what, *arguments)
+        for info, (problem, _) in zip(self.table, answers, strict=True):
+            if problem is not None:
+                code, text, hint = problem
+                raise _ERRORS.get(code, DeviceError)(f"{info.label}: {text}", hint)
+        return [answer for _, answer in answers]
+
     def end(self) -> None:
         """End the other ranks."""
         self._wake()
@@ -313,7 +304,7 @@ class ProcessIteration(Iteration):
 
     def poison(self) -> None:
         """Put each rank's own data where the sum is to be."""
-        self._ranks.call("poison", self._number)
+        self._ranks.query(self._number, "poison")
         self._since = 0
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
@@ -326,5 +317,5 @@ class ProcessIteration(Iteration):
         if self._since != 1:
             self.poison()
             self.queue()
-        checks: list[Check] = self._ranks.call("check", self._number)
+        checks: list[Check] = self._ranks.query(self._number, "check")
         return reduce(worse, checks)

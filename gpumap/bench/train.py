@@ -34,11 +34,11 @@ from gpumap.training.steps import diverged, held_out
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from gpumap.bench.train_workers import Training, Workers
     from gpumap.engine.base import Iteration
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job
     from gpumap.training.tasks import Trainable
-    from gpumap.training.workers import Training, Workers
 
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
@@ -131,23 +131,22 @@ class Train(Benchmark):
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
         training.poison()
-        left = ceil(self._params.learn / job.config.batch)
+        left = ceil(self._params.learn / job.batch)
         while left > 0:
-            training.record()  # no phases of earlier steps are needed
-            training.run(min(left, _AT_ONCE))
+            training.run(min(left, _AT_ONCE), anew=True)  # no phases of earlier steps are needed
             left -= _AT_ONCE
         training.finish()
         learned = training.parameters()
-        loss = held_out(job.config, learned)
+        loss = held_out(job, learned)
         # of NaN least and most are NaN; with numbers that are too large the loss is
         if not all(map(isfinite, (learned.min(), learned.max(), loss or 0.0))):
             first = case.bindings[0]
             raise diverged(f"{first.name} (worker 0, {first.device.ref})")
-        steps = ceil(self._params.learn / job.config.batch)
+        steps = ceil(self._params.learn / job.batch)
         self._learned[case.id] = {
             "loss": loss,
-            "accuracy": held_out(job.config, learned, "accuracy"),
-            "epochs": steps * job.config.batch / job.config.data.count,
+            "accuracy": held_out(job, learned, "accuracy"),
+            "epochs": steps * job.batch / job.data.count,
         }
 
     def _figures(self, case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
@@ -171,8 +170,8 @@ def moved(job: Job, comm: str = "local") -> float:
     Of `native` those of a ring, which a library need not take; of gosgd those to be expected. The
     center is in the host's memory, and of processes in that of rank 0.
     """
-    n, nbytes = job.config.workers, job.config.network.parameters * _ITEM
-    rule = job.config.rule
+    n, nbytes = job.workers, job.network.parameters * _ITEM
+    rule = job.rule
     if n == 1:
         return 0.0
     if rule.name == "easgd":
@@ -181,7 +180,7 @@ def moved(job: Job, comm: str = "local") -> float:
     if rule.name == "gosgd":
         return rule.chance * n * nbytes
     name = "ring" if job.params.algorithm == "native" else job.params.algorithm
-    steps = schedule(name, n, job.config.network.parameters).steps
+    steps = schedule(name, n, job.network.parameters).steps
     return float(_ITEM * sum(t.length for step in steps for t in step))
 
 
@@ -228,10 +227,9 @@ def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tup
     training = workers.training(job)
     training.poison()
     for _ in range(2):  # the first one is slower
-        training.record()
-        training.run(_PILOT)
+        training.run(_PILOT, anew=True)
         training.finish()
-    spent, counts = training.spent(), job.config.counts
+    spent, counts = training.spent(), job.counts
     workers.begin()
     return tuple(count / seconds for count, seconds in zip(counts, spent, strict=True))
 

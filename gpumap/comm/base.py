@@ -97,14 +97,20 @@ class Comm(Protocol):
     def barrier(self) -> None:
         """Return when every rank has come here."""
 
-    def meet(self, session: Session) -> Sequence[Mark]:
-        """Come together with every rank; return the marks at which all are there."""
+    def meet(self, session: Session, then: Callable[[], object] | None = None) -> Sequence[Mark]:
+        """Come together with every rank; return the marks at which all are there.
+
+        `then` is an exchange, as `summing` returns it, to be done or queued.
+        """
 
     def allreduce(self, array: Any) -> Callable[[], None]:
         """Return the engine's own exchange: it replaces an array by the sum over all ranks."""
 
     def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
-        """Return what replaces a device's buffer by the sum over all ranks; collective."""
+        """Return what replaces a device's buffer by the sum over all ranks, when they meet.
+
+        Every rank calls this.
+        """
 
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Send an object, and float32s that nothing changes; does not wait for the receiver."""
@@ -161,15 +167,35 @@ class ProcessComm(Comm, Protocol):
     def abort(self) -> None:
         """End all ranks, as one that has failed."""
 
-    def meet(self, session: Session) -> Sequence[Mark]:
-        """Wait for this rank's device, and for every other rank."""
+    def meet(self, session: Session, then: Callable[[], object] | None = None) -> Sequence[Mark]:
+        """Wait for this rank's device, and for every other rank; exchange."""
         session.synchronize()
         self.barrier()
-        return (session.mark(),)
+        mark = session.mark()
+        if then is not None:
+            with stream(session):
+                then()
+        return (mark,)
 
     def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
-        """Return the exchange of a device's buffer; raises OutOfMemory."""
-        return BufferExchange(algorithm, self, buffer).run
+        """Return the exchange of a buffer: in place where the engine can, else by the host.
+
+        Raises:
+            OutOfMemory: the host has no room for it.
+        """
+        if algorithm == "native" and self.in_place(buffer.native):
+            return self.allreduce(buffer.native)
+        staging = Staging(buffer)
+        summed = exchange(algorithm, self, staging.array)
+        if staging.on_host:  # an exchange of microseconds is one call, as in any program
+            return summed
+
+        def by_host() -> None:
+            staging.read()
+            summed()
+            staging.put()
+
+        return by_host
 
     @contextmanager
     def serve(self, served: Served) -> Iterator[Service]:
@@ -245,46 +271,27 @@ class Staging:
     def __init__(self, buffer: Buffer) -> None:
         """Take host memory, if it takes any; raises OutOfMemory."""
         self._buffer, self._session = buffer, buffer.session
-        self._on_host = self._session.device.backend == "numpy"
-        self.array: Array = buffer.native if self._on_host else destination(buffer)
+        self.on_host = self._session.device.backend == "numpy"
+        self.array: Array = buffer.native if self.on_host else destination(buffer)
 
     def read(self) -> Array:
         """Copy the elements to the host and return them; waits for the device."""
-        if not self._on_host:
+        if not self.on_host:
             self._session.download(self._buffer, self.array)
         self._session.synchronize()
         return self.array
 
     def put(self) -> None:
         """Copy the elements back; waits, so that they may be written again."""
-        if not self._on_host:
+        if not self.on_host:
             self._session.upload(self.array, self._buffer)
             self._session.synchronize()
 
 
-class BufferExchange:
-    """The exchange of a device's buffer: in place where the engine can, else by way of the host."""
-
-    def __init__(self, algorithm: str, comm: ProcessComm, buffer: Buffer) -> None:
-        """Take memory; raises OutOfMemory."""
-        self._session = buffer.session
-        self._staging: Staging | None = None
-        if algorithm == "native" and comm.in_place(buffer.native):
-            self._exchange = comm.allreduce(buffer.native)
-        else:
-            self._staging = Staging(buffer)
-            self._exchange = exchange(algorithm, comm, self._staging.array)
-
-    def run(self) -> None:
-        """Exchange, and return when this rank has the sum."""
-        if self._staging is not None:
-            self._staging.read()
-            self._exchange()
-            self._staging.put()
-            return
-        with getattr(self._session, "current", nullcontext()):  # its stream
-            self._exchange()
-        self._session.synchronize()
+def stream(session: Session) -> AbstractContextManager[object]:
+    """Return what makes a session's stream the current one, for an engine's own exchange."""
+    result: AbstractContextManager[object] = getattr(session, "current", nullcontext())
+    return result
 
 
 # --- rank 0 serves all ranks

@@ -191,9 +191,15 @@ class Threads:
         """Return when every rank has come here."""
         self._meet(None, len)
 
-    def meet(self, session: Session) -> Sequence[Mark]:
-        """Return the marks of all devices, without waiting for them."""
-        marks: Sequence[Mark] = self._meet(session.mark(), tuple)
+    def meet(self, session: Session, then: Callable[[], object] | None = None) -> Sequence[Mark]:
+        """Return the marks of all devices, without waiting for them; the last one exchanges."""
+
+        def marked(every: list[Mark]) -> Sequence[Mark]:
+            if then is not None:
+                then()
+            return tuple(every)
+
+        marks: Sequence[Mark] = self._meet(session.mark(), marked)
         return marks
 
     def allreduce(self, array: Array) -> Callable[[], None]:
@@ -208,7 +214,7 @@ class Threads:
     def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
         """Return what queues the exchange of a buffer of each rank, on all of their devices."""
         joined: Exchange = self._meet(buffer, partial(self._shared.join, algorithm))
-        return partial(self._meet, None, lambda _: joined.queue())
+        return joined.queue
 
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Put an object and an array into the box of a rank."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from gpumap.comm.algorithms import split
 from gpumap.engine.verify import hollow_array
-from gpumap.training.optimizers import Optimizer
+from gpumap.training.optimizers import scaled
 from gpumap.training.rules import RuleSpec
-from gpumap.training.steps import Config, Worker
-from gpumap.training.tasks import Trainable
+from gpumap.training.tasks import Data, Trainable
 
 if TYPE_CHECKING:
-    from gpumap.backends.base import Session
     from gpumap.dtypes import Array
 
 CASES = ("compute", "step")
 EPOCH = 131_072  # examples of an epoch: those of the seed's program
+PROBE = 8  # examples of each worker, on which its gradient is verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,7 @@ class Params:
     scaling: Scaling
     optimizer: str
     rate: float
+    warmup: int | None = None  # steps in which the rate grows to that of all workers; None: never
     algorithm: str = "ring"
     cases: tuple[str, ...] = CASES
     learn: int = 0  # examples, after which the loss is reported
@@ -59,23 +59,6 @@ class Params:
         uneven = self.split in ("weighted", "keras")
         return self.scaling.batch(workers) if uneven else self.scaling.examples
 
-    def config(self, network: Trainable, rule: RuleSpec, workers: int, *, whole: bool) -> Config:
-        """Return the configuration for `workers` workers; gradients alone reuse one batch."""
-        return Config(
-            network,
-            network.data(EPOCH, self.seed),
-            rule,
-            self.parts(workers),
-            self.rate,
-            self.seed,
-            not whole,
-        )
-
-
-@lru_cache(maxsize=1)  # of forty million numbers one copy is enough; read-only
-def _initial(network: Trainable, seed: int) -> Array:
-    return network.initial(seed)
-
 
 @dataclass(frozen=True, slots=True)
 class Spec:
@@ -91,11 +74,14 @@ class Spec:
 
 @dataclass(frozen=True)
 class Job:
-    """A training job: its key, configuration and parameters."""
+    """A training: a network, by a rule, on so many workers."""
 
     spec: Spec
-    config: Config
     params: Params
+    network: Trainable
+    rule: RuleSpec
+    data: Data
+    counts: tuple[int, ...]  # examples of a batch that each worker has
     most: int  # examples of a worker, in any job of its group
     hollow: bool = False  # of scripted devices that have no data
 
@@ -103,14 +89,65 @@ class Job:
     def initial(self) -> Array:
         """The parameters that every worker begins with."""
         if self.hollow:
-            return cast("Array", hollow_array((self.config.network.parameters,)))
-        return _initial(self.config.network, self.params.seed)
+            return cast("Array", hollow_array((self.network.parameters,)))
+        return _initial(self.network, self.params.seed)
 
-    def worker(self, name: str, session: Session) -> Worker:
-        """Take memory for a worker on a session; raises OutOfMemory, Unsupported."""
-        network = self.config.network
-        optimizer = Optimizer(self.params.optimizer, session, network.parameters)
-        return Worker(name, network.model(session, self.most), optimizer)
+    @property
+    def workers(self) -> int:
+        """Return how many workers train."""
+        return len(self.counts)
+
+    @property
+    def batch(self) -> int:
+        """Return the examples of a step."""
+        return sum(self.counts)
+
+    @property
+    def shares(self) -> list[float]:
+        """Return the share of a batch that each worker has."""
+        return [count / self.batch for count in self.counts]
+
+    def share(self, worker: int) -> float:
+        """Return what an example's loss counts in its worker's gradient.
+
+        Where gradients are averaged it is its share of the whole batch, so that they sum up to the
+        mean; else that of the worker's own part.
+        """
+        whole = self.rule.name == "bsp" and self.rule.average == "gradients"
+        return 1.0 / (self.batch if whole else max(self.counts[worker], 1))
+
+    def rate_at(self, step: int) -> float:
+        """Return the rate of a step."""
+        if self.params.warmup is None:
+            return self.params.rate
+        return scaled(self.params.rate, self.workers, step, self.params.warmup)
+
+    def first(self, step: int, worker: int) -> int:
+        """Return where a worker's part of the batch of a step begins, where all take as many."""
+        return step * self.batch + sum(self.counts[:worker])
+
+    def part(self, first: int, worker: int) -> tuple[Any, Any]:
+        """Return a worker's examples of a step, from position `first` on."""
+        return self.data.batch(self.data.numbers(first, first + self.counts[worker]))
+
+    @property
+    def probes(self) -> int:
+        """Return how many examples verify the gradients of all workers."""
+        return sum(map(self.probed, range(self.workers)))
+
+    def probed(self, worker: int) -> int:
+        """Return how many examples of a worker verify its gradient."""
+        return min(self.counts[worker], PROBE)
+
+    def probe(self, worker: int) -> tuple[Any, Any]:
+        """Return a few examples of a worker's, to verify its gradient on."""
+        start = sum(self.counts[:worker])
+        return self.data.batch(self.data.numbers(start, start + self.probed(worker)))
+
+
+@lru_cache(maxsize=1)  # of forty million numbers one copy is enough; read-only
+def _initial(network: Trainable, seed: int) -> Array:
+    return network.initial(seed)
 
 
 def job_of(params: Params, spec: Spec) -> Job:
@@ -118,9 +155,7 @@ def job_of(params: Params, spec: Spec) -> Job:
     params = replace(params, rates=spec.rates)
     network = next(network for network in params.networks if network.name == spec.network)
     rule = next((rule for rule in params.rules if rule.name == spec.rule), params.rules[0])
-    return Job(
-        spec,
-        params.config(network, rule, len(spec.names), whole=spec.whole),
-        params,
-        params.most(max(spec.all, len(spec.names))),
-    )
+    workers = len(spec.names)
+    most = params.most(max(spec.all, workers))
+    data = network.data(EPOCH, params.seed)
+    return Job(spec, params, network, rule, data, params.parts(workers), most)

@@ -101,7 +101,7 @@ class OwnPace:
     def __init__(self, rule: RuleSpec, comm: ProcessComm, weights: Weights) -> None:
         """Begin with the current parameters, which all ranks have."""
         self.comm, self._weights = comm, weights
-        self._rule = rule.of(self, 1)
+        self._rule = rule.of(self, 1, alone=False)
         self._server = Server((1,) * comm.size, rule.alpha)
         if rule.name == "easgd" and not comm.rank:
             self._server.center = np.empty_like(weights.array)

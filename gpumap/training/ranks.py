@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpumap.backends.base import destination
 from gpumap.comm.base import Staging, gathered
@@ -21,7 +21,7 @@ from gpumap.engine.verify import judged, worse
 from gpumap.errors import DeviceError, GpumapError
 from gpumap.model.measurements import PHASES
 from gpumap.training import steps
-from gpumap.training.rules import Rule, Server
+from gpumap.training.rules import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _AHEAD = 2  # steps under way at once: while one is computed, the next one is made
 _NEARLY_DONE = 2  # steps for each rank that are left: from here on none is taken ahead
 _TAKEN = 5e-3  # seconds that the steps should last for which another process is asked once
+
+T = TypeVar("T")
 
 # phases, and the marks at which all of them had ended
 Parts = list[tuple[str, "Sequence[Mark]"]]
@@ -82,20 +84,16 @@ class RankTraining:
         Raises:
             OutOfMemory, Unsupported: the device cannot exchange.
         """
-        config = job.config
-        self._config, self.comm, self._worker, self._clock = config, comm, worker, clock
-        self._session, self._initial = worker.session, job.initial
-        self._whole, self._label = job.spec.whole, label
+        self._job, self.comm, self._worker, self._clock = job, comm, worker, clock
+        self._session, self._label = worker.session, label
         self._weights = Staging(worker.model.weights)
-        self._exchanges = self._whole and comm.size > 1
-        self._rule = (
-            config.rule.of(self, config.seed) if self._whole else Rule(config.rule, self, 0)
-        )
-        self._server = Server(config.counts, config.rule.alpha)
+        self._exchanges = job.spec.whole and comm.size > 1
+        self._rule = job.rule.of(self, job.params.seed, alone=not self._exchanges)
+        self._server = Server(job.counts, job.rule.alpha)
         self._sums: dict[str, Callable[[], object]] = {}
         self._room: Buffer | None = None
         self._take_memory(job.params.algorithm)
-        self._inputs = steps.Inputs(config)
+        self._reused: tuple[Any, Any] | None = None  # of a gradient alone: one batch is enough
         self._step, self._until = 0, 0
         # a process is on the core that is its device: nothing is made while that computes
         one_core = comm.name != "local" and self._session.device.in_host_memory
@@ -107,7 +105,7 @@ class RankTraining:
         self._failure: GpumapError | None = None
 
     def _take_memory(self, algorithm: str) -> None:
-        rule, model = self._config.rule, self._worker.model
+        rule, model = self._job.rule, self._worker.model
         if not self._exchanges:
             return
         if rule.name == "easgd" and not self.comm.rank:
@@ -132,15 +130,15 @@ class RankTraining:
         self._server.begin()
         self._rule.begin(self._server.center)
 
-    def record(self) -> None:
-        """Reset the phase times."""
-        self._parts = []
+    def run(self, steps: int, anew: bool = False) -> None:  # noqa: FBT001, FBT002 - a command
+        """Take steps, of asynchronous rules this rank's share; it ends when all have taken it.
 
-    def run(self, steps: int) -> None:
-        """Take steps, of asynchronous rules this rank's share; it ends when all have taken it."""
-        if not self._parts:
+        `anew`: `phases` has those from here on.
+        """
+        if anew or not self._parts:
+            self._parts = []
             self._began = self._clock.now()
-        serves = self._exchanges and self._config.rule.asynchronous
+        serves = self._exchanges and self._job.rule.asynchronous
         serving = self.comm.serve(self._server) if serves else nullcontext()
         with serving as service:
             for first in self._places(steps, service):
@@ -151,11 +149,7 @@ class RankTraining:
             self._rule.end()
             self._session.synchronize()
             self._blended = []
-        self.meet()
-
-    def finish(self) -> None:
-        """Wait for the device."""
-        self._session.synchronize()
+        self._meet()
 
     def phases(self) -> Mapping[str, float]:
         """Return the seconds of this rank in each phase."""
@@ -169,27 +163,31 @@ class RankTraining:
             Diverged: what it trains is no longer a number.
             GpumapError: a network of the user's own has failed in a step.
         """
-        steps.note_divergence(self._worker)
-        failure, self._failure = self._failure, None
-        if self._worker.diverged and self._whole:
-            failure = failure or steps.diverged(self._label)
-        failed = gathered(self.comm, failure is not None)
-        if failure is not None:
-            raise failure
-        if any(failed):  # another rank reports it
+        self._worker.note_divergence()
+        if not self._together(self._raise_failure):
             return judged(steps.METHOD, 0.0), ""
         self.poison()
-        gradient = self._together(
-            lambda: steps.checked(self._config, self.comm.rank, self._worker, self._initial)
-        )
+        gradient = self._together(lambda: steps.checked(self._job, self.comm.rank, self._worker))
         if gradient is None or not self._sums:
             return gradient or judged(steps.METHOD, 0.0), ""
         actual, expected = self._exchanged()
         digest = hashlib.sha256(actual.tobytes()).hexdigest()
-        return worse(gradient, steps.same([actual], expected)), digest
+        return worse(gradient, steps.same(actual, expected)), digest
 
-    def _together(self, action: Callable[[], Check]) -> Check | None:
-        """Return what an action of every rank comes to; None where it has failed on another one."""
+    def _raise_failure(self) -> bool:
+        """Raise what has failed in a step since this was called last; return True."""
+        failure, self._failure = self._failure, None
+        if failure is None and self._worker.diverged and self._job.spec.whole:
+            failure = steps.diverged(self._label)
+        if failure is not None:
+            raise failure
+        return True
+
+    def _together(self, action: Callable[[], T]) -> T | None:
+        """Return what an action of every rank comes to; None where it has failed on another one.
+
+        Who reports it is the rank on which it has failed.
+        """
         failure, result = None, None
         try:
             result = action()
@@ -207,7 +205,7 @@ class RankTraining:
             Diverged: it is not a number.
         """
         failure, self._failure = self._failure, None
-        result = self._rule.parameters()
+        result = self._rule.parameters()  # with all ranks
         if failure is not None:
             raise failure
         if self._server.center is not None:
@@ -225,13 +223,16 @@ class RankTraining:
 
         A gradient is the rank's share of the whole batch's; parameters get theirs.
         """
-        self.meet()
         if of == "parameters":
-            weights = self._worker.model.weights
-            share = self._config.shares[self.comm.rank]
-            self._session.run("scaled", weights, share, weights, size=weights.shape[0])
-        self._sums[of]()
+            self._scale("weights", self._job.shares[self.comm.rank])
+            self.spend("comm")
+        self._meet(self._sums[of])
         self.spend("comm")
+
+    def _scale(self, what: str, share: float) -> None:
+        """Queue the product of the weights, or the gradient, and a number."""
+        buffer = getattr(self._worker.model, what)
+        self._session.run("scaled", buffer, share, buffer, size=buffer.shape[0])
 
     def read(self) -> Array:
         """Return the parameters, on the host."""
@@ -256,23 +257,23 @@ class RankTraining:
         self._session.run("blend", weights, self._room, share, size=weights.shape[0])
         self._blended.append(other)
 
-    def meet(self) -> None:
-        """Wait for all ranks."""
-        self._parts.append(("sync", self.comm.meet(self._session)))
-
     def spend(self, phase: str) -> None:
         """Account the time since the last call to a phase."""
         self._parts.append((phase, (self._session.mark(),)))
 
     # --- steps
 
+    def _meet(self, then: Callable[[], object] | None = None) -> None:
+        """Wait for all ranks, and let them exchange."""
+        self._parts.append(("sync", self.comm.meet(self._session, then)))
+
     def _places(self, steps: int, service: Service | None) -> Iterator[int]:
         """Yield the place of the examples of each step of this rank."""
-        self._until += steps * self._config.batch
+        self._until += steps * self._job.batch
         if service is None:
             for _ in range(steps):
                 self._wait(self._ahead - 1)
-                yield self._config.first(self._step, self.comm.rank)
+                yield self._job.first(self._step, self.comm.rank)
                 self._step += 1
             return
         if not self.comm.rank:
@@ -285,7 +286,7 @@ class RankTraining:
         before, first, most = 0, self._until, 1
         while True:
             after = 2 * first - before  # as far behind the last step as that behind its last one
-            nearly_done = self._until - after < _NEARLY_DONE * self._config.batch
+            nearly_done = self._until - after < _NEARLY_DONE * self._job.batch
             self._wait(0 if nearly_done else self._ahead - 1)
             before, began = first, self._clock.now()
             first, count = service.ask(most)
@@ -294,30 +295,35 @@ class RankTraining:
                 return
             for _ in range(count):
                 yield first
-                first += self._config.counts[self.comm.rank]
+                first += self._job.counts[self.comm.rank]
             if service.remote:
                 each = max((self._clock.now() - began) / count, 1e-9)
                 most = max(int(_TAKEN / each), 1)
 
     def _take(self, first: int, service: Service | None) -> None:
         """Queue a step on the examples from a place on."""
-        worker, config = self._worker, self._config
-        x, y = self._inputs.at(first, self.comm.rank)
-        self.spend("input")
-        worker.model.load(x, y)
-        self.spend("transfer")
         try:
-            worker.model.compute(config.share(self.comm.rank))
+            self._compute(first)
         except GpumapError as error:  # the others wait in the exchange: it is raised afterwards
             self._failure = self._failure or error
-        self.spend("compute")
-        if self._whole:
+        if self._job.spec.whole:
             self._rule.before_update()
-            worker.update(config.rate)
+            self._worker.update(self._job.rate_at(first // self._job.batch))
             self.spend("update")
             self._rule.after_update(service)
         self._under_way.append((self._session.mark(), self._blended))
         self._blended = []
+
+    def _compute(self, first: int) -> None:
+        """Queue the gradient of the examples from a place on."""
+        x, y = self._reused or self._job.part(first, self.comm.rank)
+        if not self._job.spec.whole:
+            self._reused = x, y
+        self.spend("input")
+        self._worker.model.load(x, y)
+        self.spend("transfer")
+        self._worker.model.compute(self._job.share(self.comm.rank))
+        self.spend("compute")
 
     def _wait(self, most: int) -> None:
         """Wait until so many steps are under way at most."""
@@ -329,9 +335,10 @@ class RankTraining:
 
     def _received(self) -> Array:
         """Return the parameters of rank 0."""
+        initial = self._job.initial
         if self.comm.name == "local":
-            return self._initial  # one array goes to every device
-        digest, given = self.comm.broadcast((_digest(self._initial), self._initial))
+            return initial  # one array goes to every device
+        digest, given = self.comm.broadcast((_digest(initial), initial))
         right = gathered(self.comm, _digest(given) == digest)
         if not all(right):
             here = "on another rank" if right[self.comm.rank] else "here"
@@ -341,16 +348,14 @@ class RankTraining:
 
     def _exchanged(self) -> tuple[Array, Array]:
         """Return this rank's mean, and the expected one."""
-        config, model = self._config, self._worker.model
-        gradients = config.rule.average == "gradients"
-        expected = np.array(self._initial)
-        if gradients:
-            model.load(*config.probe(self.comm.rank))
-            model.compute(1.0 / config.probes)
-            expected = steps.read(self._worker, "gradient")
+        job, average = self._job, self._job.rule.average
+        what, expected = "weights", np.array(job.initial)
+        if average == "gradients":  # that of the examples of `checked` is there
+            self._scale("gradient", job.probed(self.comm.rank) / job.probes)
+            what, expected = "gradient", steps.read(self._worker, "gradient")
             self.comm.allreduce(expected)()
-        self.mean(config.rule.average)
-        return steps.read(self._worker, "gradient" if gradients else "weights"), expected
+        self.mean(average)
+        return steps.read(self._worker, what), expected
 
 
 def _digest(array: Any) -> str:

@@ -49,10 +49,10 @@ class RuleSpec:
         """Return whether ranks do not wait for each other."""
         return self.name != "bsp"
 
-    def of(self, rank: Rank, seed: int) -> Rule:
+    def of(self, rank: Rank, seed: int, *, alone: bool) -> Rule:
         """Return what a rank does by this rule; alone it exchanges nothing."""
         made = {"bsp": Bsp, "easgd": Easgd, "gosgd": Gosgd}[self.name]
-        return made(self, rank, seed) if rank.comm.size > 1 else Rule(self, rank, seed)
+        return Rule(self, rank, seed) if alone else made(self, rank, seed)
 
 
 class Rank(Protocol):

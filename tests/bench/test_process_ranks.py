@@ -9,12 +9,12 @@ from worlds import gpu, world
 from gpumap.bench import process_ranks
 from gpumap.bench.exchanges import Job
 from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
-from gpumap.comm.base import RankInfo
+from gpumap.comm.base import ProcessComm, RankInfo
 from gpumap.engine.base import COMPARABLE
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
 
 
-class _Alone:
+class _Alone(ProcessComm):
     """A communicator of one rank, which writes down what is sent."""
 
     def __init__(self):

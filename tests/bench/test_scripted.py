@@ -13,6 +13,7 @@ from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.train import Train
+from gpumap.bench.train_workers import LocalWorkers
 from gpumap.bench.transfer import CASES, Size, Transfer
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.engine.needs import check_memory
@@ -25,7 +26,6 @@ from gpumap.training.jobs import Params as TrainParams
 from gpumap.training.jobs import Scaling
 from gpumap.training.network import Layer, Network
 from gpumap.training.rules import RULES, RuleSpec
-from gpumap.training.workers import LocalWorkers
 
 QUICK = replace(SETTINGS, blocks=2)
 LONG = replace(QUICK, budget=1e6)

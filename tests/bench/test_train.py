@@ -5,16 +5,15 @@ import pytest
 from worlds import SETTINGS, gpu, rows_on, world
 
 from gpumap.bench.train import PER, Train, check_request, counts, divided, moved, plan
+from gpumap.bench.train_workers import LocalWorkers, Training
 from gpumap.engine.verify import judged, lighten
 from gpumap.errors import QuestionError
 from gpumap.model import replace
-from gpumap.training.jobs import Params, Scaling
-from gpumap.training.network import Layer, Network, outputs
+from gpumap.training.jobs import Params, Scaling, Spec, job_of
+from gpumap.training.network import Examples, Layer, Network, outputs
 from gpumap.training.optimizers import OPTIMIZERS
 from gpumap.training.ranks import PHASES
 from gpumap.training.rules import RULES, RuleSpec
-from gpumap.training.steps import Inputs
-from gpumap.training.workers import LocalWorkers, Training
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 TASK = NET
@@ -51,8 +50,8 @@ def measured(names, params, slow=1):
 
 
 def job(rule, names, **others):
-    _, benchmark = training(names, asked(rule, **others))
-    return benchmark._job(next(c for c in steps(benchmark.plan) if len(c.bindings) == names))
+    named = tuple("abcdefgh"[:names])
+    return job_of(asked(rule, **others), Spec(TASK.name, rule.name, named, whole=True))
 
 
 @pytest.mark.parametrize(("names", "found"), [
@@ -76,7 +75,7 @@ def test_weak_and_strong_batches(scaling, batches, parts):
     found = planned(3, params)
     assert [case.params["batch"] for case in steps(found)] == batches
     assert {case.params["scaling"] for case in found.cases} == {scaling.how}
-    assert params.config(TASK, ALL[0], 3, whole=True).counts == parts
+    assert job(ALL[0], 3, scaling=scaling).counts == parts
     each = ", ".join(f"{n} {part}" for n, part in zip("abc", parts, strict=True))
     assert f"batch of {sum(parts)}: {each}" in found.about
 
@@ -90,31 +89,34 @@ def test_an_iteration_of_easgd_holds_one_meeting(tau):
 
 
 def test_a_step_makes_its_batch_and_a_gradient_keeps_it():
-    params = asked()
-    found = {case.name: case.params["input"] for case in planned(1, params).cases}
-    assert found == {"compute": "kept", "step": "made"}
+    """Each worker its own part, of the first batch where it is kept."""
+    here = world(gpu(0), gpu(1))
+    taken = []
+
+    class Data(Examples):
+        def batch(self, numbers):
+            taken.append(tuple(numbers.tolist()))
+            return super().batch(numbers)
+
+    data = Data(8, 1, 1024, 1)
     for whole in (False, True):
-        assert params.config(TASK, ALL[0], 1, whole=whole).reuse_batch is not whole
-
-
-def test_a_batch_that_is_kept_is_each_workers_own_part_of_the_first():
-    config = asked().config(TASK, ALL[0], 2, whole=False)
-    inputs = Inputs(config)
-    for worker in (1, 0, 1):
-        (x, y), (own, wanted) = (
-            inputs.at(config.first(9, worker), worker),
-            config.part(config.first(0, worker), worker),
-        )
-        assert (x.tobytes(), y.tobytes()) == (own.tobytes(), wanted.tobytes())
+        known = job_of(asked(), Spec(TASK.name, "bsp", ("a", "b"), whole=whole))
+        made = LocalWorkers(here.sessions, here.clock).training(replace(known, data=data))
+        made.poison()
+        made.run(3)
+        made.finish()
+        parts = [tuple(data.numbers(n * 24, (n + 1) * 24).tolist()) for n in range(6)]
+        assert sorted(taken) == sorted(parts if whole else parts[:2])
+        taken.clear()
+    found = {case.name: case.params["input"] for case in planned(1, asked()).cases}
+    assert found == {"compute": "kept", "step": "made"}
 
 
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 def test_examples_count_alike_whoever_has_them(average):
     """Averaged gradients sum up to that of the batch; averaged parameters are of own parts."""
-    config = asked(scaling=Scaling("strong", 7)).config(
-        TASK, replace(ALL[0], average=average), 2, whole=True
-    )
-    counted = [config.share(n) * config.counts[n] for n in range(2)]
+    known = job(replace(ALL[0], average=average), 2, scaling=Scaling("strong", 7))
+    counted = [known.share(n) * known.counts[n] for n in range(2)]
     assert sum(counted) == pytest.approx(1.0 if average == "gradients" else 2.0)
 
 

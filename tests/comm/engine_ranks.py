@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import rank_checks
@@ -54,11 +53,11 @@ def wait(rule, seconds):
     with device() as session:
         own = rank_checks.training(comm, session, RuleSpec(rule, tau=2, chance=0.25))
         own.poison()
-        make, continued, taken = own._inputs.at, [], []
+        take, continued, taken = own._compute, [], []
         signal.signal(signal.SIGCONT, lambda *_: continued.append(True))
         there = Path(os.environ["TMPDIR"]) / comm.broadcast(f"there-{os.getpid()}")
 
-        def slowly(first, worker):
+        def slowly(first):
             taken.append(first)
             while rank < ranks - 1 and len(taken) == 20 and not there.exists():
                 time.sleep(0.01)  # however late it comes to its steps: they would take them all
@@ -69,9 +68,9 @@ def wait(rule, seconds):
                 end = time.monotonic() + float(seconds)
                 while not continued and time.monotonic() < end:
                     time.sleep(0.01)
-            return make(first, worker)
+            take(first)
 
-        own._inputs.at = slowly
+        own._compute = slowly
         began = time.monotonic()
         own.run(50)
     if rank == 0:
@@ -103,16 +102,16 @@ for length in LENGTHS:
         np.testing.assert_array_equal(array, ranks * sum(map(crafted, range(ranks))))
         checked += 1
 
-for name in ("native", *ALGORITHMS):  # as `bench allreduce` does it, again and again
-    core = SimpleNamespace(device=SimpleNamespace(backend="numpy"))
-    work = ExchangeFactory().make(Job(name, 100), comm, core)
-    work.run(5)
-    for _ in range(4):
-        work.poison()
+with device() as session:
+    for name in ("native", *ALGORITHMS):  # as `bench allreduce` does it, again and again
+        work = ExchangeFactory().make(Job(name, 100), comm, session)
+        work.run(5)
+        for _ in range(4):
+            work.poison()
+            work.run(1)
+            assert work.check().passed, name
         work.run(1)
-        assert work.check().passed, name
-    work.run(1)
-    assert work.check().passed == (ranks == 1), name
+        assert work.check().passed == (ranks == 1), name
 
 said = []
 with device() as session:

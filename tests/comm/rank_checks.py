@@ -16,6 +16,7 @@ from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.network import Layer, Network
 from gpumap.training.ranks import RankTraining
 from gpumap.training.rules import RuleSpec
+from gpumap.training.steps import Worker
 from gpumap.training.tasks import UserNetwork
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
@@ -53,8 +54,8 @@ def training(comm, session, rule, network=NET, rate=1e-30, each=EACH):
     """Return this rank's part of a training, in which nothing is learned."""
     params = Params((network,), (rule,), Scaling("weak", each), "sgd", rate, seed=1)
     job = job_of(params, Spec(network.name, rule.name, tuple("abcdefgh"[: comm.size]), whole=True))
-    job = replace(job, config=replace(job.config, data=network.data(2048, 1)))
-    return RankTraining(job, comm, job.worker("a", session), Clock(), "a")
+    job = replace(job, data=network.data(2048, 1))
+    return RankTraining(job, comm, Worker("a", session, job), Clock(), "a")
 
 
 def total(comm, array):
@@ -95,8 +96,7 @@ def sums(comm, session):
     array = np.random.default_rng(comm.rank).standard_normal(10_007).astype(np.float32)
     buffer = session.empty(array.shape, "float32")
     session.upload(array, buffer)
-    exchange = comm.summing("ring", buffer)
-    exchange()
+    comm.meet(session, comm.summing("ring", buffer))
     summed = np.empty_like(array)
     session.download(buffer, summed)
     session.synchronize()
@@ -154,22 +154,21 @@ def conserved(comm, session, name):
     own._worker.model.put(given.astype(np.float32))
     session.synchronize()
     own._rule.begin(own._server.center)
-    taken, take = [], own._inputs.at
+    taken, take = [], own._compute
 
-    def slowly(first, worker):
+    def slowly(first):
         taken.append(first)
         time.sleep(0.0005 * comm.rank)
-        return take(first, worker)
+        take(first)
 
-    own._inputs.at = slowly
+    own._compute = slowly
     weight = 1.0 if name == "easgd" else 1.0 / comm.size
     before = total(comm, given * weight)
     if own._server.center is not None:
         before = before + given
     before = comm.broadcast(before)
     for _ in range(2):
-        own.record()
-        own.run(STEPS)
+        own.run(STEPS, anew=True)
         now = own.read() * (np.float64(own._rule.weight) if name == "gosgd" else 1.0)
         now = total(comm, now)
         if own._server.center is not None:

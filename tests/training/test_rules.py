@@ -9,13 +9,13 @@ import pytest
 from sessions import opened, places
 
 from gpumap.backends.base import Clock
+from gpumap.bench.train_workers import LocalWorkers
 from gpumap.comm.algorithms import ALGORITHMS
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.network import Layer, Network, reference
 from gpumap.training.rules import RULES, RuleSpec, Server, gossip, receiver
 from gpumap.training.steps import HELD_OUT, held_out
-from gpumap.training.workers import LocalWorkers
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
 DEEP = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
@@ -39,11 +39,10 @@ def training(sessions, rule, network=NET, counts=None, **others):
     params = Params((network,), (rule,), Scaling("weak", EACH), **given)
     named = dict(zip("abcdefgh", sessions, strict=False))
     job = job_of(params, Spec(network.name, rule.name, tuple(named), whole=True))
-    config = replace(job.config, data=network.data(COUNT, given["seed"]))
-    config = replace(config, counts=counts or config.counts)
+    job = replace(job, data=network.data(COUNT, given["seed"]), counts=counts or job.counts)
     clock = getattr(sessions[0], "clock", None) or Clock()
-    job = replace(job, config=config, most=max(job.most, *config.counts))
-    return LocalWorkers(named, clock).training(job), config
+    job = replace(job, most=max(job.most, *job.counts))
+    return LocalWorkers(named, clock).training(job), job
 
 
 def learned(made, steps):
@@ -101,8 +100,7 @@ def test_every_device_exchanges_by_every_rule(four, rule):
     """
     made, config = training(four[:3], rule, rate=0.01)
     made.poison()
-    made.record()
-    made.run(20)
+    made.run(20, anew=True)
     made.finish()
     phases = made.phases()
     assert phases["comm"] > 0.0
@@ -135,9 +133,8 @@ def test_several_learn_what_one_worker_learns(rule):
     with opened(*["fake"] * 4) as sessions:
         for seed in range(10):
             found = []
-            for used in (sessions, sessions[:1]):
-                rate = RATE * len(used) * (more if len(used) > 1 else 1.0)
-                made, config = training(used, spec, seed=seed, rate=rate)
+            for used, rate in ((sessions, RATE * more), (sessions[:1], RATE)):
+                made, config = training(used, spec, seed=seed, rate=rate, warmup=0)
                 parameters = learned(made, EPOCHS * COUNT // (EACH * len(used)))
                 found.append(held_out(config, parameters))
             ratios.append(found[0] / found[1])
@@ -152,8 +149,7 @@ def test_scripted_ranks_do_the_same_each_time(rule):
         with opened(*["fake"] * 3) as sessions:
             made, _ = training(sessions, rule)
             made.poison()
-            made.record()
-            made.run(30)
+            made.run(30, anew=True)
             made.finish()
             found.append((made.parameters().tobytes(), made.phases()))
     (bits, phases), *others = found

@@ -8,11 +8,11 @@ from backends.frameworks import needs
 from sessions import opened
 
 from gpumap.backends.base import Clock
+from gpumap.bench.train_workers import LocalWorkers
 from gpumap.errors import QuestionError
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.rules import RuleSpec
 from gpumap.training.tasks import UserNetwork
-from gpumap.training.workers import LocalWorkers
 
 pytestmark = needs("torch")
 EACH = 8

@@ -8,53 +8,32 @@ from __future__ import annotations
 
 import sys
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.comm.local import exchange
 from gpumap.comm.threads import Ranks
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import HOLDS, hollow_array, is_hollow, judged, lighten, played, worse
-from gpumap.errors import DeviceError, Diverged
 from gpumap.model import Reason, replace
 from gpumap.model.measurements import PHASES
 from gpumap.training import steps
 from gpumap.training.jobs import EPOCH, job_of
 from gpumap.training.network import ITEM, Network
 from gpumap.training.ranks import RankTraining
+from gpumap.training.steps import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Clock, Session
-    from gpumap.comm.base import ProcessComm, RankInfo
+    from gpumap.bench.process_ranks import ProcessRanks
+    from gpumap.comm.base import ProcessComm
     from gpumap.comm.local import Exchange, Library
     from gpumap.comm.threads import Threads
     from gpumap.dtypes import Array
     from gpumap.engine.base import Events
     from gpumap.model import Binding, Check
     from gpumap.training.jobs import Job, Params, Spec
-    from gpumap.training.steps import Worker
-
-
-class Workers(Protocol):
-    """Workers of a training: the devices of this process, or processes."""
-
-    comm: str
-
-    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return the bindings whose memory is on this machine."""
-
-    def skip(self, bindings: Sequence[Binding]) -> Reason | None:
-        """Return why they cannot train."""
-
-    def begin(self) -> None:
-        """Release the buffers of earlier trainings."""
-
-    def training(self, job: Job) -> Training:
-        """Take memory for a job on every worker."""
-
-    def played(self, work: Iteration, job: Job) -> Iteration:
-        """Return a job's iteration; where results are scripted, one that computes none."""
 
 
 class Training(Iteration):
@@ -63,12 +42,12 @@ class Training(Iteration):
     phased = True
     steps = 1
 
-    def __init__(self, command: Callable[..., list[Any]], *, queues: bool = True) -> None:
+    def __init__(self, command: Callable[..., list[Any]], sessions: Sequence[Session] = ()) -> None:
         """Train by a function that lets every rank do something, and returns their answers.
 
-        `queues`: a run returns before the devices are done.
+        `sessions`: those of devices that are not done when a run returns.
         """
-        self._command, self._queues = command, queues
+        self._command, self._sessions = command, sessions
 
     def poison(self) -> None:
         """Reset to the initial parameters."""
@@ -76,22 +55,16 @@ class Training(Iteration):
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:
         """Take the steps of `iterations`; with `events` a new account of the phases begins."""
-        if events is not None:
-            self.record()
-        self.run(iterations * self.steps)
+        self.run(iterations * self.steps, anew=events is not None)
 
-    def run(self, steps: int) -> None:
-        """Queue steps, or take them."""
-        self._command("run", steps)
+    def run(self, steps: int, *, anew: bool = False) -> None:
+        """Queue steps, or take them; `anew`: phases are those from here on."""
+        self._command("run", steps, anew)
 
     def finish(self) -> None:
         """Wait for every device."""
-        if self._queues:
-            self._command("finish")
-
-    def record(self) -> None:
-        """Reset the phase times."""
-        self._command("record")
+        for session in self._sessions:
+            session.synchronize()
 
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a rank in each phase."""
@@ -99,7 +72,7 @@ class Training(Iteration):
         return {phase: sum(each[phase] for each in spent) / len(spent) for phase in PHASES}
 
     def spent(self) -> Sequence[float]:
-        """Return the seconds that each rank has computed since `record`."""
+        """Return the seconds that each rank has computed, as `phases` has them."""
         return [phases["compute"] for phases in self._command("phases")]
 
     def check(self) -> Check:
@@ -177,8 +150,7 @@ class LocalWorkers:
         workers = [self._worker(name, job) for name in job.spec.names]
         ranks = self._threads(len(workers))
         if self._is_hollow(job):
-            data = NoExamples(job.config.network)
-            job = replace(job, config=replace(job.config, data=data), hollow=True)
+            job = replace(job, data=NoExamples(job.network), hollow=True)
 
         def make(comm: Threads) -> RankTraining:
             worker, number = workers[comm.rank], comm.rank
@@ -191,11 +163,11 @@ class LocalWorkers:
         def command(name: str, *arguments: Any) -> list[Any]:
             return ranks.run(lambda comm: getattr(made[comm.rank], name)(*arguments))
 
-        return Training(command)
+        return Training(command, [worker.session for worker in workers])
 
     def played(self, work: Iteration, job: Job) -> Iteration:
         """Return a job's iteration; where results are scripted, one that computes none."""
-        nbytes = ITEM * job.config.network.parameters
+        nbytes = ITEM * job.network.parameters
         first = self._sessions[job.spec.names[0]]
         return played(work, first, nbytes) if self._is_hollow(job) else work
 
@@ -213,7 +185,7 @@ class LocalWorkers:
 
     def _is_hollow(self, job: Job) -> bool:
         """Return whether a scripted device has no data for a job; what it learns it computes."""
-        network: Any = job.config.network
+        network: Any = job.network
         large = self._light and ITEM * network.parameters > HOLDS
         return large and isinstance(network, Network) and not job.params.learn
 
@@ -222,7 +194,7 @@ class LocalWorkers:
             if self._light:  # what computes holds all that it learns from
                 holds = HOLDS if self._is_hollow(job) else sys.maxsize
                 lighten(self._sessions[name], holds)
-            self._workers[name] = job.worker(name, self._sessions[name])
+            self._workers[name] = Worker(name, self._sessions[name], job)
         return self._workers[name]
 
 
@@ -244,47 +216,21 @@ class TrainingFactory:
     def make(self, spec: Spec, comm: ProcessComm, session: Session) -> RankTraining | None:
         """Return this rank's part, if it has one; collective."""
         job = job_of(self._params, spec)
-        size = job.config.workers
+        size = job.workers
         if size not in self._parts:
             self._parts[size] = comm if size == comm.size else comm.part(size)
         part = self._parts[size]
         if part is None:
             return None
         if self._worker is None:
-            self._worker = job.worker(spec.names[comm.rank], session)
+            self._worker = Worker(spec.names[comm.rank], session, job)
         return RankTraining(job, part, self._worker, self._clock, str(session.device.ref))
-
-
-class Processes(Protocol):
-    """All ranks of a job, as rank 0 commands them."""
-
-    comm: str
-
-    @property
-    def table(self) -> Sequence[RankInfo]:
-        """Return what is known of each rank."""
-        ...
-
-    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return the bindings whose memory is on this machine."""
-        ...
-
-    def begin(self) -> None:
-        """Let every rank give back its buffers."""
-
-    def make(self, job: Any) -> int:
-        """Take memory for a job on every rank; return its number."""
-        ...
-
-    def call(self, *command: Any) -> list[Any]:
-        """Let every rank do a command; return their answers."""
-        ...
 
 
 class ProcessWorkers:
     """The ranks of a launcher as workers, as rank 0 sees them."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: ProcessRanks) -> None:
         self._processes, self.comm = processes, processes.comm
 
     def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
@@ -306,20 +252,13 @@ class ProcessWorkers:
         def command(name: str, *arguments: Any) -> list[Any]:
             if name == "run":  # it is timed, and its end is a meeting of all: no answer is awaited
                 return self._processes.call("run", number, *arguments)
-            answers = self._processes.call("query", number, name, *arguments)
-            return self._results(answers[: job.config.workers])
+            return self._processes.query(number, name, *arguments)[: job.workers]
 
-        return Training(command, queues=False)
-
-    def _results(self, answers: Sequence[Any]) -> list[Any]:
-        """Return the results of ranks; raise the error of the first that failed."""
-        for info, (problem, _) in zip(self._processes.table, answers, strict=False):
-            if problem is not None:
-                code, text, hint = problem
-                kind = Diverged if code == Diverged.code else DeviceError
-                raise kind(f"{info.label}: {text}", hint)
-        return [result for _, result in answers]
+        return Training(command)
 
     def played(self, work: Iteration, job: Job) -> Iteration:  # noqa: ARG002 - the contract's
         """Return the iteration: what ranks exchange is on the host, and real."""
         return work
+
+
+Workers = LocalWorkers | ProcessWorkers
