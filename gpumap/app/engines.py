@@ -42,7 +42,11 @@ def join(program: Program, limit: float, engine: str) -> ProcessComm:
     """
     launch = several(program)
     try:
-        return start(program, limit, engine)
+        comm = start(program, limit, engine)
+        if engine == "mpi":  # heartbeats are a thread's
+            from gpumap.comm.mpi import require_threads
+
+            require_threads()
     except GpumapError as error:
         if launch is None or not launch.rank:
             raise
@@ -50,6 +54,7 @@ def join(program: Program, limit: float, engine: str) -> ProcessComm:
         who = f"rank {launch.rank} on {socket.gethostname()}"
         found = (replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
         raise type(error)(tuple(found)) from None
+    return comm
 
 
 def start(program: Program, limit: float, engine: str) -> ProcessComm:

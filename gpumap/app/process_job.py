@@ -215,7 +215,7 @@ class ProcessJob:
         """Open the device of every rank, this one's by `binding`; watch them until it is closed."""
         assert self._ranks is not None  # they have answered
         backend = inventory.backend(binding.device.backend)
-        with Watch(self._beats, self._ranks.table, self._lost) as watch:
+        with Watch(self._beats, self._ranks.table, self._lost, self._late) as watch:
             self._record.limit.silent = lambda: [info.label for info in watch.silent()]
             session = self._ranks.open()
             sessions, cpus = {binding.name: session}, len(inventory.host.topology.cpus)
@@ -226,6 +226,12 @@ class ProcessJob:
                 if dead := watch.dead():  # its launcher ends all ranks where one has died
                     self._lost(dead, stop=False)
                 raise
+
+    def _late(self, silent: Sequence[RankInfo]) -> None:
+        """Warn at once of ranks that no longer answer: all others wait for them."""
+        who = ", ".join(info.label for info in silent)
+        message, fix = f"no answer from {who}: all ranks wait", "continue or end it; see its output"
+        self._record.warn(Diagnostic("rank-late", message, hint=fix, severity="warning"))
 
     def _lost(self, dead: Sequence[RankInfo], *, stop: bool) -> None:
         """End the run: a rank is gone."""

@@ -76,6 +76,7 @@ class Train(Benchmark):
     def __init__(self, bindings: Sequence[Binding], workers: Workers, params: Params) -> None:
         if params.split == "weighted":
             params = replace(params, rates=_rates(bindings, workers, params))
+            _check_parts(bindings, params)
         self.plan = plan(bindings, workers, params)
         self.divided = divided(bindings, params)  # how a batch is split
         self._workers, self._params = workers, params
@@ -215,6 +216,20 @@ def divided(bindings: Sequence[Binding], params: Params) -> str:
     if params.split == "weighted" and not params.rates:
         return f"{message}, until the rates are measured"
     return f"{message}; {batch - sum(parts)} of {batch} dropped" if sum(parts) < batch else message
+
+
+def _check_parts(bindings: Sequence[Binding], params: Params) -> None:
+    """Refuse a split by measured rates that leaves a device without an example."""
+    idle = [count for count in counts(len(bindings)) if 0 in params.parts(count)]
+    if not idle:
+        return
+    parts, strong = params.parts(idle[0]), params.scaling.how == "strong"
+    name, option = bindings[parts.index(0)].name, "--batch" if strong else "--batch-per-device"
+    rates = [params.rates[:count] for count in idle]
+    least = max(sum(each) / min(each) / (1 if strong else len(each)) for each in rates)
+    message = f"--split weighted leaves {name} no example of a batch of {sum(parts)}: too slow"
+    fix = f"take {option} {int(least) + 1} or more, or leave {name} out of the map"
+    raise QuestionError(message, fix)
 
 
 def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tuple[float, ...]:

@@ -13,10 +13,15 @@ from gpumap.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from gpumap.comm.base import Ends
+    from gpumap.comm.base import Ends, Served, Service
 
 _INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
+_THREADS = (
+    "unset MPI4PY_RC_THREAD_LEVEL and MPI4PY_RC_THREADS, set no mpi4py.rc of them, and use an MPI "
+    "library with MPI_THREAD_MULTIPLE (ompi_info has the line Thread support)"
+)
 _SHOWN = 200  # characters of the loader's message
 _OBJECT, _ARRAY, _MOVED = 1, 2, 3  # tags
 _REST = 1e-4  # seconds between two polls for an array of any rank
@@ -36,6 +41,17 @@ def load() -> Any:
         first = str(error).partition("\n")[0][:_SHOWN]
         raise AbsentError(f"mpi4py has no MPI library: {first}", _INSTALL) from error
     return MPI
+
+
+def require_threads() -> None:
+    """Raise AbsentError where not all threads of a process may use MPI at once."""
+    mpi = load()
+    level = mpi.Query_thread()
+    if level < mpi.THREAD_MULTIPLE:
+        known = (mpi.THREAD_SINGLE, mpi.THREAD_FUNNELED, mpi.THREAD_SERIALIZED)
+        name = ("SINGLE", "FUNNELED", "SERIALIZED")[known.index(level)]
+        message = f"MPI was started with MPI_THREAD_{name}, and a thread of gpumap uses it, too"
+        raise AbsentError(message, _THREADS)
 
 
 class Mpi(ProcessComm):
@@ -125,6 +141,11 @@ class Mpi(ProcessComm):
         array = np.empty(size, np.float32)
         self.native.Recv(array, status.Get_source(), _ARRAY)
         return what, array
+
+    def serve(self, served: Served) -> AbstractContextManager[Service]:
+        """Serve by a thread of rank 0; raises AbsentError where MPI allows none."""
+        require_threads()
+        return super().serve(served)
 
     def beats(self) -> MpiBeats:
         """Return what sends heartbeats, by a communicator of their own."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,12 +23,16 @@ from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from gpumap.backends.base import Buffer, Clock, Mark, Session
     from gpumap.comm.base import Served, Service
     from gpumap.comm.local import Exchange
 
     Join = Callable[[str, Sequence[Buffer]], Exchange]
+
+
+_GRACE = 10.0  # seconds that ranks have to end their steps after an interrupt
 
 
 class _Ended(Exception):
@@ -58,6 +62,11 @@ class _Locks:
     def wait_for(self, rank: int, come: Callable[[], bool]) -> None:  # noqa: ARG002 - as above
         """Wait until something has come; called within, as `wake`, after which ranks look again."""
         self._changed.wait_for(come)
+
+    def interrupt(self) -> None:
+        """Wake all that wait, from a thread that is no rank."""
+        with self._changed:
+            self._changed.notify_all()
 
     def exclusive(self, rank: int) -> threading.Lock:  # noqa: ARG002 - as above
         """Return what lets one rank be served at a time, in a `with`."""
@@ -112,6 +121,9 @@ class _Turns:
         self._ready |= {rank: max(moment, now) for rank, moment in self._asleep.items()}
         self._asleep = {}
 
+    def interrupt(self) -> None:
+        """Do nothing: the one that runs wakes the others when it ends."""
+
     @contextmanager
     def exclusive(self, rank: int) -> Iterator[None]:
         """Let one rank be served at a time, in the order in which they come."""
@@ -154,6 +166,11 @@ class _Shared:
         self.ended, self.failed, self.come = 0, False, {}
         for box in self.boxes:
             box.clear()
+
+    def check(self) -> None:
+        """Raise _Ended where another rank has failed."""
+        if self.failed:
+            raise _Ended
 
     def wait_for(self, rank: int, come: Callable[[], bool], others: int) -> None:
         """Wait; raise _Ended where one has failed, or so many others have ended."""
@@ -228,6 +245,7 @@ class Threads:
 
     def waiting(self) -> bool:
         """Return whether an object has come."""
+        self._shared.check()
         with self._shared.monitor.within(self.rank):
             return bool(self._shared.boxes[self.rank])
 
@@ -241,7 +259,11 @@ class Threads:
     @contextmanager
     def serve(self, served: Served) -> Iterator[Service]:
         """Let every rank call what rank 0 serves, one at a time."""
-        exclusive = partial(self._shared.monitor.exclusive, self.rank)
+
+        def exclusive() -> AbstractContextManager[object]:
+            self._shared.check()
+            return self._shared.monitor.exclusive(self.rank)
+
         yield OwnService(self.rank, self.broadcast(served), exclusive)
 
     def close(self) -> None:
@@ -250,6 +272,7 @@ class Threads:
     def _meet(self, what: Any, action: Callable[[list[Any]], Any]) -> Any:
         """Bring something to a meeting of all ranks; return what the last one makes of it all."""
         shared = self._shared
+        shared.check()
         with shared.monitor.within(self.rank):
             shared.come[self.rank] = what
             if len(shared.come) == shared.size:
@@ -301,8 +324,10 @@ class Ranks:
         jobs = [self._pool.submit(self._work, work, comm) for comm in self._comms]
         try:
             errors = [job.exception() for job in jobs]
-        except BaseException:  # an interrupt: they shall not work on
+        except BaseException:  # an interrupt: what they use is closed next
             self._shared.failed = True
+            self._shared.monitor.interrupt()
+            wait(jobs, _GRACE)
             raise
         own = [error for error in errors if error is not None and not isinstance(error, _Ended)]
         for error in own or filter(None, errors):

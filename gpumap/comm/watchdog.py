@@ -95,13 +95,20 @@ class Heartbeat:
 class Watch:
     """Watchdog of rank 0 for the other ranks; `lost` is called, once, when one has died.
 
+    `late` gets those that no longer answer, each time that they begin not to.
     `lost` gets the dead ones, and whether this process too is to end. mpirun, itself
     interrupted, sends a SIGCONT to processes that were not stopped; SIGTERM comes a second
     later, and SIGKILL close behind it.
     """
 
-    def __init__(self, beats: Beats, table: Sequence[RankInfo], lost: OnLost) -> None:
-        self._beats = beats
+    def __init__(
+        self,
+        beats: Beats,
+        table: Sequence[RankInfo],
+        lost: OnLost,
+        late: Callable[[Sequence[RankInfo]], None],
+    ) -> None:
+        self._beats, self._late = beats, late
         self._others = tuple(table[1:])
         self._host = table[0].host
         self._lost = lost
@@ -150,6 +157,7 @@ class Watch:
         ]
 
     def _watch(self) -> None:
+        known: list[RankInfo] = []
         before, listened = time.monotonic(), 0.0
         while not self._over.wait(_POLL):
             now = time.monotonic()
@@ -166,6 +174,10 @@ class Watch:
             for info in self._others:
                 if self._beats.heard(info.rank):
                     self._last_heartbeat[info.rank] = time.monotonic()
+            silent = self.silent()
+            if late := [info for info in silent if info not in known]:
+                self._late(late)
+            known = silent
 
     def _received_signals(self) -> set[int]:
         """Return the signals received since the last poll."""

@@ -1,5 +1,7 @@
 """Training as a benchmark: its plan, its figures, what a step moves, and what memory it takes."""
 
+import re
+
 import numpy as np
 import pytest
 from worlds import SETTINGS, gpu, rows_on, world
@@ -272,6 +274,17 @@ def test_loss_and_accuracy_are_of_what_was_learned():
     assert rows[-1].metrics["accuracy"].value == pytest.approx(right.mean())
     assert right.mean() > 0.5
     assert len({row.metrics["loss"].value for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("scaling", [Scaling("strong", 64), Scaling("weak", 32)])
+def test_a_device_too_slow_for_an_example_is_refused(scaling):
+    """With the batch of which it has one: that is measured."""
+    with pytest.raises(QuestionError, match="leaves b no example of a batch of 64") as raised:
+        paced(RuleSpec("bsp"), (1.0, 1e-3), scaling=scaling, split="weighted")
+    hint = re.match(r"take --batch(?:-per-device)? (\d+) or more", raised.value.diagnostics[0].hint)
+    row, _ = paced(RuleSpec("bsp"), (1.0, 1e-3), scaling=Scaling(scaling.how, int(hint[1])),
+                   split="weighted")  # fmt: skip
+    assert row.status == "ok"
 
 
 @pytest.mark.parametrize(("split", "parts", "dropped"), [

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpumap.backends.base import Clock
 from gpumap.comm.base import gathered
+from gpumap.errors import QuestionError
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.network import Layer, Network
 from gpumap.training.ranks import RankTraining
@@ -28,6 +29,7 @@ CHECKS = (
     "easgd",
     "gosgd",
     "batch",
+    "failing",
 )
 
 
@@ -38,6 +40,8 @@ class Exact:
         self.parameters = [np.zeros((2, 3), np.float32), np.zeros(5, np.float32)]
 
     def batch(self, numbers):
+        if getattr(self, "fails", False):
+            raise ValueError("no such file")
         x = np.random.default_rng(5).integers(-8, 8, (1 << 12, 11)).astype(np.float32)
         return x[numbers % len(x)], numbers
 
@@ -205,9 +209,26 @@ def batch(comm, session):
     return "ok"
 
 
+def failing(comm, session):
+    """What fails in a user's code on one rank is raised there, when no other one waits for it."""
+    network, last = UserNetwork(EXACT), comm.size - 1
+    network._first.fails = comm.rank == last
+    for rule in ("bsp", "easgd", "gosgd"):
+        own = training(comm, session, RuleSpec(rule), network, each=4)
+        own.poison()
+        own.run(3)
+        try:
+            said = own.check() and ""
+        except QuestionError as error:
+            said = str(error)
+        every = gathered(comm, said)
+        assert every == [*[""] * last, f"{EXACT} batch failed: ValueError: no such file"]
+    return "ok"
+
+
 def check(name, comm, session):
     """Do a check as one rank; return what all of them are to compare."""
-    if name in ("objects", "sums", "served", "batch"):
+    if name in ("objects", "sums", "served", "batch", "failing"):
         return globals()[name](comm, session)
     return conserved(comm, session, name)
 

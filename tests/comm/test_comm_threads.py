@@ -1,5 +1,6 @@
 """Threads as ranks: what all engines must do, errors, and the order of scripted ranks."""
 
+import signal
 import threading
 import time
 
@@ -71,6 +72,25 @@ def test_a_rank_that_raises_ends_the_others(clock, wait):
         ranks.run(work)
     assert sorted(ended) == [0, 2]
     assert ranks.run(lambda comm: comm.broadcast(comm.rank)) == [0, 0, 0]
+
+
+def test_an_interrupt_ends_all_ranks_before_it_is_raised():
+    """What they use is closed behind it: none may work on."""
+    ranks, ended, end = Ranks(3, joined), [], time.monotonic() + 60.0
+
+    def work(comm):
+        if comm.rank == 1:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        try:
+            while time.monotonic() < end:
+                comm.barrier() if comm.rank else time.sleep(0.01) or comm.waiting()
+        finally:
+            time.sleep(0.05)
+            ended.append(comm.rank)
+
+    with pytest.raises(KeyboardInterrupt):
+        ranks.run(work)
+    assert (sorted(ended), time.monotonic() < end) == ([0, 1, 2], True)
 
 
 @pytest.mark.parametrize("clock", [None, FakeClock()])

@@ -11,9 +11,11 @@ from flat_report import loads
 from mpi_jobs import ended
 from ranks import by_mpirun, measuring, needs_mpi
 from scripts import asked
+from tables import table
 
 CORES = "a->cpu0;b->cpu1"
 pytestmark = needs_mpi
+OWN = table(__file__, "test_bench_train")["own"]
 BUDGET = 24  # seconds for two networks, of which a rank is lost in the second one
 ENDS = ("--budget", "12s", "--precision", "50%")  # on a quiet machine, and on a busy one
 THREE = ("--sweep", "width=16", "--batch", "64", "--tau", "4")
@@ -70,6 +72,17 @@ def test_ranks_at_their_own_pace_learn_too(gpumap):
     for row in rows.values():
         assert (row["status"], row["check"]["passed"]) == ("ok", True)
         assert row["metrics"]["loss"]["value"] < np.log(2)
+
+
+def test_an_error_of_the_users_code_on_one_rank_ends_all_and_is_named(gpumap):
+    (gpumap.folder / "mine.py").write_text(OWN)
+    given = ("--network", "mine:Missing", "--batch", "60", "--cases", "step", *ENDS)
+    code, _, err = ended(ranks(gpumap, *given))
+    assert code == 2
+    said = r"error: \S+/b \(rank 1, process \d+\): mine:Missing batch failed: OSError: no such file"
+    assert re.search(said, err), err
+    assert "died" not in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("learn", [(), ("--learn", "5120")])
