@@ -13,8 +13,8 @@ report = gpumap.run_benchmark(
 )
 for row in report.measurements:
     rule = row.case.params["rule"] if len(row.case.names) > 1 else "one device"
-    speed, moved = row.metrics["examples_per_s"], row.metrics["moved"]
+    speed, comm = row.metrics["examples_per_s"], row.metrics["comm"]
     print(
         f"{rule:10} {speed.value:8.0f} examples/s [{speed.low:.0f}, {speed.high:.0f}], "
-        f"{moved.value / 1e6:6.2f} MB moved per 5120, loss {row.metrics['loss'].value:.4f}"
+        f"{comm.value:7.4f} s of exchanges per 5120, loss {row.metrics['loss'].value:.4f}"
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from gpumap.app.program import several
 from gpumap.app.worker_runs import WorkersBenchmark, WorkersRun
@@ -16,8 +15,8 @@ from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
 from gpumap.bench.train_workers import LocalWorkers, ProcessWorkers, TrainingFactory
 from gpumap.engine.sizes import squares
-from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.escape import written
+from gpumap.errors import AbsentError, Diagnostic, QuestionError
+from gpumap.extras import install
 from gpumap.text import chosen
 from gpumap.training.jobs import CASES, Params, Scaling
 from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
-_STDERR = 2
-_LATER = 10.0  # seconds more for the other ranks: rank 0 prints the message
 _WIDTHS = (32, 128, 512, 2048)
 
 
@@ -93,8 +90,7 @@ def measure_training(request: Request, options: TrainingOptions, comm: str | Non
     launch = several(program)
     library = comm in ("mpi", "torch", "nccl") or (comm is None and launch is not None)
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
-        with LoadTimeout(settings.timeout, options.network, launch.rank if launch else 0):
-            params = options.params(settings.seed, library=library)
+        params = options.params(settings.seed, library=library)
         WorkersRun(request, TrainingBenchmark(params)).run(comm)
 
 
@@ -174,7 +170,9 @@ def _networks(preset: str, network: str | None, sweep: str | None) -> tuple[Any,
         raise QuestionError("--network and --sweep are two networks", "choose one of them")
     (name,) = chosen(preset, NAMES, "preset", "--preset", most=1)
     if name == TRANSFORMER and network is None and sweep is None:
-        return (UserNetwork("gpumap.training.tasks:Transformer", name),), "adam", 32
+        if find_spec("torch") is None:
+            raise AbsentError("the preset transformer is a network of PyTorch's", install("torch"))
+        return (UserNetwork("gpumap.training.transformer:Transformer", name),), "adam", 32
     known = PRESETS["mlp-small" if name == TRANSFORMER else name]
     if network is not None:
         return (UserNetwork(network),), "sgd", known.examples
@@ -199,33 +197,3 @@ def _scaling(batch: int | None, each: int | None, preset: int) -> Any:
     if batch is not None:
         return Scaling("strong", batch)
     return Scaling("weak", preset if each is None else each)
-
-
-class LoadTimeout:
-    """Time limit for loading a user's network: ends this process.
-
-    It is loaded before there is a report, whose watchdog covers all that follows.
-    """
-
-    def __init__(self, limit: float, network: str | None, rank: int) -> None:
-        """Allow `limit` seconds to load `network`, if there is one, as this rank of several."""
-        self._limit, self._network, self._rank = limit, network, rank
-        self._timer = threading.Timer(limit + (_LATER if rank else 0.0), self._end)
-        self._timer.daemon = True
-
-    def __enter__(self) -> Self:
-        if self._network is not None:
-            self._timer.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._timer.cancel()
-
-    def _end(self) -> None:
-        """Print the error, and exit: the thread that loads may never return."""
-        text = f"the time limit of {self._limit:g} s was reached: {self._network} is being loaded"
-        fix = "raise --timeout, or look at what its import and its class do"
-        if not self._rank:
-            with suppress(OSError):
-                os.write(_STDERR, written((f"error: {text}", f"  fix: {fix}")).encode())
-        os._exit(Exit.TIMEOUT)

@@ -44,7 +44,7 @@ _COMMAND = 0.01  # share of a sample that its command takes, at most
 _LONGEST = 0.05  # seconds of a sample for that: a command that takes longer meets other work
 _TRIES = 5
 _SHOWN = 200  # characters of an engine's message
-_ERRORS = {kind.code: kind for kind in (Diverged, QuestionError)}
+_ERRORS = {kind.code: kind for kind in (Diverged, OutOfMemory, QuestionError)}
 
 
 def broken(error: Exception) -> str:
@@ -144,12 +144,10 @@ class Member:
         return answers or []
 
     def _open(self) -> Any:
-        problem = None
-        try:
+        def opened() -> None:
             self.session = self._opener() if self._opener else None
-        except GpumapError as error:
-            problem = str(error)
-        answers = self.comm.gather(problem)
+
+        answers = self._answers(opened)
         if self.comm.rank:
             time.sleep(_LOOK)
         return answers
@@ -162,29 +160,29 @@ class Member:
         self._factory.begin()
 
     def _make(self, number: int, job: Any) -> Any:
-        problem = None
-        try:
+        def made() -> None:
             assert self.session is not None  # it was opened
             self._works[number] = self._factory.make(job, self.comm, self.session)
-        except (GpumapError, MemoryError) as error:
-            problem = str(error) or "no room for the buffers"
-        return self.comm.gather(problem)
+
+        return self._answers(made)
 
     def _run(self, number: int, iterations: int) -> None:
         if self._works[number] is not None:
             self._works[number].run(iterations)
 
     def _query(self, number: int, what: str, *arguments: Any) -> Any:
-        """Gather an answer of each rank's work, or its error: code, text and fix.
+        work = self._works[number]  # None: this rank has no part in it
+        return self._answers(lambda: work and getattr(work, what)(*arguments))
 
-        A rank without a part answers nothing.
-        """
+    def _answers(self, action: Callable[[], Any]) -> Any:
+        """Gather what each rank's action comes to, or its error: code, text and fix."""
         problem, answer = None, None
         try:
-            if (work := self._works[number]) is not None:
-                answer = getattr(work, what)(*arguments)
+            answer = action()
         except GpumapError as error:
             problem = (error.code, str(error), error.diagnostics[0].hint)
+        except MemoryError:
+            problem = (OutOfMemory.code, "no room for the buffers", None)
         return self.comm.gather((problem, answer))
 
 
@@ -211,7 +209,7 @@ class ProcessRanks:
             DeviceError: one cannot be opened, by the name of its rank.
         """
         self._wake()
-        self._raise_problems(DeviceError, self.call("open"))
+        self._results("open")
         assert self._member.session is not None  # no rank has a problem
         command = min(self._command() for _ in range(_TRIES))
         self.shortest = max(COMPARABLE, min(command / _COMMAND, _LONGEST))
@@ -240,9 +238,9 @@ class ProcessRanks:
         return ProcessIteration(self, self.make(job))
 
     def make(self, job: Any) -> int:
-        """Take memory for a job on every rank, and return its number; raises OutOfMemory."""
+        """Take memory for a job on every rank, and return its number; raises as `query`."""
         self._made += 1
-        self._raise_problems(OutOfMemory, self.call("make", self._made, job))
+        self._results("make", self._made, job)
         return self._made
 
     def call(self, *command: Any) -> list[Any]:
@@ -268,9 +266,13 @@ class ProcessRanks:
         """Return what every rank's work answers.
 
         Raises:
-            Diverged, QuestionError, DeviceError: it failed, by the name of the first such rank.
+            DeviceError, QuestionError: it failed, by the name of the first such rank.
         """
-        answers = self.call("query", number, what, *arguments)
+        return self._results("query", number, what, *arguments)
+
+    def _results(self, *command: Any) -> list[Any]:
+        """Execute a command; return what it comes to on each rank."""
+        answers = self.call(*command)
         for info, (problem, _) in zip(self.table, answers, strict=True):
             if problem is not None:
                 code, text, hint = problem
@@ -288,11 +290,6 @@ class ProcessRanks:
         for info in () if self._awake else self.table[1:]:
             self._member.comm.send(None, info.rank)
         self._awake = True
-
-    def _raise_problems(self, kind: type[DeviceError], problems: Sequence[str | None]) -> None:
-        for info, problem in zip(self.table, problems, strict=True):
-            if problem is not None:
-                raise kind(f"{info.label}: {problem}")
 
 
 class ProcessIteration(Iteration):

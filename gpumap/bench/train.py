@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from gpumap.bench import train_table
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
-from gpumap.comm.algorithms import schedule
 from gpumap.engine import stats
 from gpumap.engine.base import COMPARABLE, Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
@@ -156,33 +155,10 @@ class Train(Benchmark):
         if case.work.operations:
             metrics["rate"] = per_time(case.work.operations, time, "FLOP/s")
         metrics |= _phases(samples, time, PER / batch, confidence)
-        if case.name == "step":
-            each = moved(self._job(case), str(case.params["comm"])) * int(case.params["steps"])
-            metrics["moved"] = Estimate.exact(each * PER / batch, "B")
         learned = self._learned.get(case.id, {})
         return metrics | {
             name: Estimate.exact(x, "1") for name, x in learned.items() if x is not None
         }
-
-
-def moved(job: Job, comm: str = "local") -> float:
-    """Return the bytes that a step moves between all workers.
-
-    Of `native` those of a ring, which a library need not take; of gosgd those to be expected. The
-    center is in the host's memory, and of processes in that of rank 0.
-    """
-    n, nbytes = job.workers, job.network.parameters * _ITEM
-    rule = job.rule
-    if n == 1:
-        return 0.0
-    if rule.name == "easgd":
-        through = n if comm in _ONE_PROCESS else n - 1
-        return 2.0 * through * nbytes / rule.tau
-    if rule.name == "gosgd":
-        return rule.chance * n * nbytes
-    name = "ring" if job.params.algorithm == "native" else job.params.algorithm
-    steps = schedule(name, n, job.network.parameters).steps
-    return float(_ITEM * sum(t.length for step in steps for t in step))
 
 
 def _examples(case: Case) -> int:
@@ -333,9 +309,8 @@ def _phases(
 def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> dict[str, int]:
     """Return the bytes that the largest network takes, by device id, and on the host.
 
-    A worker has its replica and what the optimizer remembers, once; what an exchange needs it has
-    for each rule on each number of devices. Of processes that is in the host's memory, and each of
-    them has parameters of its own there.
+    A worker has its replica and what the optimizer remembers, once. Of processes, what exchanges
+    need is in the host's memory, and each of them has parameters of its own there.
     """
     local, memory = list(workers.local_bindings(bindings)), {"host": 0}
     most, processes = params.most(len(bindings)), workers.comm not in _ONE_PROCESS
@@ -343,42 +318,35 @@ def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> di
         parameters = network.parameters * _ITEM
         batch = max(network.memory(most) - 2 * parameters, 0)  # on the host no more than there
         each = network.memory(most) + STATES[params.optimizer] * parameters
-        host = (len(local) if processes else 1) * 5 * parameters + len(local) * batch
+        room, host = _rooms(len(bindings), params, parameters)
+        host += len(local) * batch + (len(local) if processes else 1) * 5 * parameters
+        if processes:
+            host += len(local) * room
+        else:
+            each += room
         taken = dict.fromkeys((b.device.id for b in local), 0)
         for binding in local:
             taken[binding.device.id] += each
-        for owner, nbytes in _rooms(bindings, params, network):
-            if owner is None or (processes and owner in local):
-                host += nbytes
-            elif owner in local:
-                taken[owner.device.id] += nbytes
         for device, nbytes in {**taken, "host": host}.items():
             memory[device] = max(memory.get(device, 0), nbytes)
     return memory
 
 
-def _rooms(
-    bindings: Sequence[Binding], params: Params, network: Trainable
-) -> Iterator[tuple[Binding | None, int]]:
-    """Yield the bytes that a worker takes for an exchange, or with None the host's sum."""
-    nbytes = network.parameters * _ITEM
-    for count in counts(len(bindings))[1:] if "step" in params.cases else ():
+def _rooms(devices: int, params: Params, nbytes: int) -> tuple[int, int]:
+    """Return the bytes that exchanges of so many take on a worker, and on the host for all.
+
+    There are some for each rule on each number of devices.
+    """
+    room = host = 0
+    for count in counts(devices)[1:] if "step" in params.cases else ():
         for rule in params.rules:
-            if (rule.name == "bsp" and params.algorithm == "host") or rule.name == "easgd":
-                yield None, (count + 1) * nbytes
-            elif rule.name == "gosgd":  # messages: two of each worker under way
-                yield None, 2 * count * nbytes
-            for number, binding in enumerate(bindings[:count]):
-                if rule.name == "bsp":
-                    yield binding, _scratch(params.algorithm, count, number, network.parameters)
-                elif rule.name == "gosgd":
-                    yield binding, nbytes
-
-
-def _scratch(algorithm: str, count: int, number: int, length: int) -> int:
-    if algorithm in ("native", "host"):
-        return 0
-    return _ITEM * schedule(algorithm, count, length).scratch(number)
+            if rule.name == "gosgd":  # messages: two of each worker under way
+                room, host = room + nbytes, host + 2 * count * nbytes
+            elif rule.name == "easgd" or params.algorithm == "host":
+                host += (count + 1) * nbytes
+            elif params.algorithm == "ring":  # a slice
+                room += _ITEM * ceil(nbytes / _ITEM / count)
+    return room, host
 
 
 SPEC = BenchmarkSpec(
@@ -388,7 +356,7 @@ SPEC = BenchmarkSpec(
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
              "average", "steps", "split"),
             ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
-             "update", "speedup", "efficiency", "moved", "loss", "accuracy", "epochs")),),
+             "update", "speedup", "efficiency", "loss", "accuracy", "epochs")),),
     command=("bench", "train"),
     columns=train_table.COLUMNS,
     title=train_table.title,

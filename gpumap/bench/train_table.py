@@ -109,14 +109,8 @@ def _both(row: Measurement) -> str:
     if "compute" not in row.metrics:
         return "-"
     train = sum(row.metrics[phase].value for phase in _BINDS["compute"])
-    comm = row.metrics["comm"].value
-    return f"{train:.3g}+{comm:.3g} s" if _moves(row) else f"{train:.3g} s"
-
-
-def _moves(row: Measurement) -> str:
-    """Return how many bytes a row moves; no text where there are none."""
-    nbytes = row.metrics["moved"].value if "moved" in row.metrics else 0.0
-    return units.memory(round(nbytes)) if nbytes > 0.0 else ""
+    comm, exchanges = row.metrics["comm"].value, row.case.name == "step" and len(row.case.names) > 1
+    return f"{train:.3g}+{comm:.3g} s" if exchanges else f"{train:.3g} s"
 
 
 def _of_step(row: Measurement) -> str:
@@ -150,7 +144,6 @@ COLUMNS = (
     "of ideal",
     "efficiency",
     Column("binds", cell=lambda row: binds(row) or "-", verbose=True),
-    Column("moved", cell=lambda row: _moves(row) or "-", verbose=True),
     Column("loss", cell=_metric("loss", "{:.4f}")),
     Column("accuracy", cell=_metric("accuracy", "{:.1%}")),
     "error",

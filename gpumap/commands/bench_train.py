@@ -21,7 +21,7 @@ _STEPS = 10_000_000
     "--preset",
     default="mlp-small",
     type=WordsType("gpumap.training.network:NAMES"),
-    help="The network: mlp-small, mlp41m with 41 million parameters, or a transformer block.",
+    help="The network: mlp-small, mlp41m with 41 million parameters, or a transformer (PyTorch).",
 )
 @setting("--network", metavar="MODULE:CLASS", help="A network of your own, in place of a preset.")
 @setting(

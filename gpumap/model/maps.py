@@ -186,7 +186,6 @@ METRICS: dict[str, tuple[Unit, str]] = {
     "compute": ("s", "Forward and back, per 5120 examples."),
     "sync": ("s", "Waiting for the slowest device, per 5120 examples."),
     "update": ("s", "The optimizer, per 5120 examples."),
-    "moved": ("B", "Bytes that workers exchange, per 5120 examples."),
     "loss": ("1", "On held-out examples, after the requested number of training examples."),
     "accuracy": ("1", "Share of held-out outputs that are right, after the same."),
     "epochs": ("1", "Times that the training examples were gone through by --learn."),

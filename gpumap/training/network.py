@@ -305,7 +305,7 @@ PARAMETERS = {
     "mlp41m": 41_157_101,
     "llama2-7b": 6_738_415_616,
 }
-TRANSFORMER = "transformer"  # the preset that is a class: `gpumap.training.tasks`
+TRANSFORMER = "transformer"  # the preset that is a class: `gpumap.training.transformer`
 BUCKET = 25 << 20  # bytes that PyTorch's DistributedDataParallel exchanges at once by default
 
 

@@ -11,7 +11,7 @@ from gpumap.bench.exchanges import Job
 from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
 from gpumap.comm.base import ProcessComm, RankInfo
 from gpumap.engine.base import COMPARABLE
-from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory
+from gpumap.errors import AbsentError, DeviceError, DeviceLost
 
 
 class _Alone(ProcessComm):
@@ -71,7 +71,7 @@ def test_a_device_that_cannot_be_opened_is_named_by_its_rank():
     ranks, _, session = lead()
     ranks.open()
     session.empty = lost
-    with pytest.raises(OutOfMemory) as made:
+    with pytest.raises(DeviceError) as made:
         ranks.iteration(Job("ring", 10))
     assert [str(e.value) for e in (opened, made)] == ["x/a (rank 0, process 100): gone"] * 2
 

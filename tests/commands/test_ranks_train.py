@@ -33,11 +33,6 @@ def losses(found):
     }
 
 
-def bytes_moved(found):
-    steps = [row for row in asked(found) if row["case"] == "step" and len(row["names"]) == 2]
-    return {row["params"]["rule"]: row["metrics"]["moved"]["value"] for row in steps}
-
-
 @pytest.mark.parametrize("average", ["gradients", "parameters"])
 def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
     """The same losses, up to the order of sums, and every row is verified."""
@@ -58,7 +53,6 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
         assert all(row["check"]["passed"] for row in rows)
         assert {row["params"]["comm"] for row in rows} == {comm}
         assert {row["params"].get("algorithm", algorithm) for row in rows} == {algorithm}
-    assert bytes_moved(there) == bytes_moved(here)
 
 
 def test_ranks_at_their_own_pace_learn_too(gpumap):

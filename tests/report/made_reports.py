@@ -169,19 +169,18 @@ def trained(names=("a", "b"), text="x"):
         "train", "step", how | {"batch": 16}, bound, model.Work(0, 2000), against=one.id
     )
     apart = replace(both, params=keys | {"optimizer": "adam", "rule": "easgd", "batch": 16})
-    rows = (_trained(one), _trained(both, 1.5, 4096.0), wrong(apart, text))
+    rows = (_trained(one), _trained(both, 1.5), wrong(apart, text))
     errors = (problem("diverged", f"{text}: no longer a number", 3, text),)
     return made("absent", 3, names=names, text=text, measurements=rows, errors=errors)
 
 
-def _trained(of, speedup=None, moved=0.0):
+def _trained(of, speedup=None):
     row, batch = ok(of, speedup=speedup), of.params["batch"]
     each = dict(zip(PHASES, (0.0, 0.0625, 0.25, 0.0625, 0.0625, 0.0625), strict=True))
     phases = {name: (seconds,) * 6 for name, seconds in each.items()}
     figures = {name: figure(seconds * 5120 / batch) for name, seconds in each.items()}
     figures |= {
         "examples_per_s": figure(2.0 * batch, "1/s"),
-        "moved": figure(moved, "B", 0.0),
         "loss": figure(0.125, "1", 0.0),
     }
     if speedup is not None:

@@ -136,7 +136,7 @@ def test_a_class_that_is_wrong_is_refused(module, sessions, methods, said):
 @pytest.mark.parametrize(("source", "said"), TABLE["a_module_that_is_wrong_is_refused"])
 def test_a_module_that_is_wrong_is_refused(module, source, said):
     text = f"{module(source)}:Mine"
-    found = refusal(QuestionError, UserNetwork, text)
+    found = refusal(QuestionError, lambda: UserNetwork(text).parameters)
     assert found.message.startswith(f"{text} {said}")
     assert found.hint == FIX
 
@@ -145,5 +145,5 @@ def test_a_module_that_is_wrong_is_refused(module, source, said):
 def test_a_class_that_is_not_there_is_refused(module, text, said, fix):
     module("")
     with pytest.raises(QuestionError, match=said) as error:
-        UserNetwork(text)
+        _ = UserNetwork(text).parameters
     assert error.value.diagnostics[0].hint.startswith(fix)

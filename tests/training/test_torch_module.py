@@ -95,4 +95,17 @@ def test_ranks_have_the_gradient_of_the_whole_batch(net, ranks):
 def test_a_module_without_a_loss_is_refused(net):
     del net
     with pytest.raises(QuestionError, match="has no method loss"):
-        UserNetwork("own_module:NoLoss")
+        _ = UserNetwork("own_module:NoLoss").parameters
+
+
+def test_the_transformer_learns_its_examples():
+    """The plane that its sequences lie on one side of; held-out ones are others."""
+    own = UserNetwork("gpumap.training.transformer:Transformer", "transformer")
+    data, parameters = own.data(131_072, 1), own.initial(1)
+    held = data.batch(np.arange(1000, 1200))
+    before = own.loss(parameters, *held)
+    for step in range(40):
+        x, y = data.batch(data.numbers(32 * step, 32 * (step + 1)))
+        parameters = parameters - np.float32(0.1) * own.gradient(parameters, x, y, 1 / 32)
+    assert own.loss(parameters, *held) < 0.9 * before
+    assert own.accuracy(parameters, *held) > 0.6
