@@ -10,19 +10,11 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from gpumap.app import rank_table
 from gpumap.app.engines import start
 from gpumap.app.given_map import use
 from gpumap.app.program import TURN, local_rank, unbound
-from gpumap.app.rank_table import (
-    Answer,
-    node_names,
-    rank_info,
-    rank_problems,
-    ranks,
-    shared_devices,
-    unassigned,
-    unique_bindings,
-)
+from gpumap.app.rank_table import Answer, rank_info, rank_problems, shared_devices
 from gpumap.comm.engines import engine_of
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_status import exit_code
@@ -137,9 +129,7 @@ def _join(draft: Draft, answers: Sequence[Answer]) -> None:
     for clash in shared_devices(answers):
         draft.refuse(clash)
     names = [entry.name for entry in draft.map.entries] if draft.map else ()
-    draft.remarks += [*unassigned(names, answers), *node_names([answer.info for answer in answers])]
-    draft.ranks = ranks(answers)
-    bindings = tuple(unique_bindings(answers))
+    bindings = rank_table.record(draft, names, answers)
     if bindings and draft.map is not None:
         use(draft, bindings)
         _forget_unused(draft)

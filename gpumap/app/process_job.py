@@ -13,17 +13,10 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from gpumap.app import rank_table
 from gpumap.app.engines import LATE
 from gpumap.app.program import TURN, entry_index, leave_signals, local_rank
-from gpumap.app.rank_table import (
-    Answer,
-    node_names,
-    rank_info,
-    ranks,
-    refuse,
-    unassigned,
-    unique_bindings,
-)
+from gpumap.app.rank_table import Answer, rank_info, refuse
 from gpumap.bench.process_ranks import Member, ProcessRanks, broken
 from gpumap.comm.watchdog import Heartbeat, Watch, state, stopped_siblings
 from gpumap.engine.base import OpenDevices
@@ -200,9 +193,7 @@ class ProcessJob:
             raise
         table = [answer.info for answer in answers]
         self._comm.broadcast(table)
-        self._record.draft.remarks += [*unassigned(names, answers), *node_names(table)]
-        bindings = tuple(unique_bindings(answers))
-        self._record.draft.ranks = ranks(answers)
+        bindings = rank_table.record(self._record.draft, names, answers)
         here = [b.name for b, s in zip(bindings, table, strict=True) if s.host == table[0].host]
         member = Member(self._comm, opener(binding, inventory), self._works)
         self._ranks = ProcessRanks(member, table, here)

@@ -15,6 +15,7 @@ from gpumap.model import Binding, Rank, replace
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+    from gpumap.app.recording import Draft
     from gpumap.comm.base import ProcessComm
     from gpumap.model import Device
 
@@ -44,6 +45,16 @@ def ranks(answers: Sequence[Answer]) -> tuple[Rank, ...]:
         )
         for a in answers
     )
+
+
+def record(draft: Draft, names: Iterable[str], answers: Sequence[Answer]) -> tuple[Binding, ...]:
+    """Put the ranks of all answers into a report; return what devices they have.
+
+    `names` are those of the map.
+    """
+    draft.remarks += [*unassigned(names, answers), *node_names([each.info for each in answers])]
+    draft.ranks = ranks(answers)
+    return tuple(unique_bindings(answers))
 
 
 def refuse(answers: Sequence[Answer]) -> None:

@@ -105,10 +105,6 @@ class TrainingBenchmark(WorkersBenchmark):
         """Store the draft, for a note on how a batch is split."""
         self._draft = draft
 
-    def check(self, bindings: Sequence[Binding]) -> None:
-        """Raise QuestionError where the map does not fit the options."""
-        check_request(bindings, self._params)
-
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> LocalWorkers:
         """Return the devices of this process as workers."""
         library = None
@@ -130,6 +126,7 @@ class TrainingBenchmark(WorkersBenchmark):
 
     def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
         """Return what is measured between workers."""
+        check_request(bindings, self._params)
         return plan(bindings, workers, self._params)
 
     def benchmark(self, bindings: Sequence[Binding], workers: Workers) -> Train:

@@ -54,9 +54,6 @@ class WorkersBenchmark(Protocol):
         """Set which rows are fitted to a model, if any."""
         del draft, settings
 
-    def check(self, bindings: Sequence[Binding]) -> None:
-        """Raise QuestionError where the map does not fit the options."""
-
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any:
         """Return the devices of this process as workers; of a plan there are none yet."""
 
@@ -68,7 +65,7 @@ class WorkersBenchmark(Protocol):
         """Return the factory of each rank's work."""
 
     def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan:
-        """Return what is measured between workers."""
+        """Return what is measured between workers; raises QuestionError."""
 
     def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark:
         """Return what measures it."""
@@ -86,9 +83,7 @@ class WorkersRecipe(Recipe):
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return what is measured between workers, as far as they are known."""
-        planned = self._workers(None)
-        self._shared.check(bindings)
-        return self._shared.plan(bindings, planned)
+        return self._shared.plan(bindings, self._workers(None))
 
     def benchmark(self, devices: OpenDevices) -> Benchmark:
         """Return what measures it: what workers can do is known when they are open."""
@@ -219,10 +214,6 @@ class ExchangeBenchmark(WorkersBenchmark):
         """Let the size sweep be fitted."""
         draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
 
-    def check(self, bindings: Sequence[Binding]) -> None:
-        """Raise QuestionError where the map does not fit the options."""
-        check_request(bindings, self._params)
-
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Ranks:
         """Return the devices of this process as ranks."""
         sessions = [*devices.sessions.values()] if devices else []
@@ -238,6 +229,7 @@ class ExchangeBenchmark(WorkersBenchmark):
 
     def plan(self, bindings: Sequence[Binding], workers: Ranks) -> Plan:
         """Return what is measured between ranks."""
+        check_request(bindings, self._params)
         return plan(bindings, workers, self._params)
 
     def benchmark(self, bindings: Sequence[Binding], workers: Ranks) -> AllReduce:

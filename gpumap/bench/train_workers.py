@@ -18,7 +18,7 @@ from gpumap.model import Reason, replace
 from gpumap.model.measurements import PHASES
 from gpumap.training import steps
 from gpumap.training.jobs import EPOCH, job_of
-from gpumap.training.network import ITEM, Network
+from gpumap.training.network import ITEM, Network, Order
 from gpumap.training.ranks import RankTraining
 from gpumap.training.steps import Worker
 
@@ -93,11 +93,12 @@ class Training(Iteration):
 # --- the devices of this process
 
 
-class NoExamples:
+class NoExamples(Order):
     """Examples that have no data."""
 
     def __init__(self, network: Any) -> None:
-        self.count, self._network = EPOCH, network
+        super().__init__(EPOCH, 0)
+        self._network = network
 
     def numbers(self, start: int, stop: int) -> Any:
         """Return the places themselves."""

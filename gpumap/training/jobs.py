@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from gpumap.comm.algorithms import split
 from gpumap.engine.verify import hollow_array
+from gpumap.training.network import Order
 from gpumap.training.optimizers import scaled
 from gpumap.training.rules import RuleSpec
-from gpumap.training.tasks import Data, Trainable
+from gpumap.training.tasks import Trainable
 
 if TYPE_CHECKING:
     from gpumap.dtypes import Array
@@ -80,7 +81,7 @@ class Job:
     params: Params
     network: Trainable
     rule: RuleSpec
-    data: Data
+    data: Order
     counts: tuple[int, ...]  # examples of a batch that each worker has
     most: int  # examples of a worker, in any job of its group
     hollow: bool = False  # of scripted devices that have no data

@@ -128,7 +128,7 @@ class OwnPace:
         result: Array = self.comm.broadcast(mine)
         return result
 
-    def mean(self, of: str) -> None:
+    def mean(self) -> None:
         """Do nothing: that is of BSP."""
 
     def read(self) -> Array:

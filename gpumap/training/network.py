@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
@@ -172,11 +172,10 @@ class Replica:
 
         Parts of a batch that are given 1 / (examples of the whole batch) sum up to its gradient.
         """
-        self.forward()
+        self._forward()
         self._backward(share)
 
-    def forward(self) -> None:
-        """Queue the output of the batch that is loaded."""
+    def _forward(self) -> None:
         for part in self._parts:
             a, out = self._rows(part.inputs), self._rows(part.inputs + 1)
             size, units = self.examples * part.layer.units, part.layer.units
@@ -185,13 +184,6 @@ class Replica:
                 "add_cyclic", out, size, self.weights[part.biases], units, out, size=size
             )
             self.session.run(_KERNELS[part.layer.activation], out, out, size=size)
-
-    def output(self) -> Array:
-        """Return the output of the batch that was loaded; waits."""
-        result = np.empty((self.examples, self.network.last.units), np.float32)
-        self.session.download(self._rows(len(self._parts)), result)
-        self.session.synchronize()
-        return result
 
     def _backward(self, share: float) -> None:
         run, gemm, count = self.session.run, self.session.gemm, self.examples
@@ -246,10 +238,7 @@ def reference(network: Network, parameters: Array, x: Array, y: Array, share: fl
         y: targets, shape (examples, units of the last layer).
         share: of a single example's loss.
     """
-    activations, slots = [x.astype(parameters.dtype)], list(network.slots())
-    for layer, (weights, biases, shape) in zip(network.layers, slots, strict=True):
-        sums = activations[-1] @ parameters[weights].reshape(shape) + parameters[biases]
-        activations.append(_applied(layer.activation, sums))
+    activations, slots = _activations(network, parameters, x), list(network.slots())
     delta = (activations[-1] - y) * share / network.last.units
     result = np.empty_like(parameters)
     for number in reversed(range(len(slots))):
@@ -265,10 +254,16 @@ def reference(network: Network, parameters: Array, x: Array, y: Array, share: fl
 
 def outputs(network: Network, parameters: Array, x: Array) -> Array:
     """Return the output of a network for examples, by NumPy alone."""
-    a = x.astype(parameters.dtype)
+    return _activations(network, parameters, x)[-1]
+
+
+def _activations(network: Network, parameters: Array, x: Array) -> list[Array]:
+    """Return the examples, and the activations behind each layer."""
+    result = [x.astype(parameters.dtype)]
     for layer, (weights, biases, shape) in zip(network.layers, network.slots(), strict=True):
-        a = _applied(layer.activation, a @ parameters[weights].reshape(shape) + parameters[biases])
-    return a
+        sums = result[-1] @ parameters[weights].reshape(shape) + parameters[biases]
+        result.append(_applied(layer.activation, sums))
+    return result
 
 
 def cross_entropy(output: Array, target: Array) -> float:
@@ -374,6 +369,10 @@ class Order:
             numbers.append(order[first:last])
             start += last - first
         return np.concatenate(numbers) if numbers else np.empty(0, np.int64)
+
+    def batch(self, numbers: Array) -> tuple[Any, Any]:
+        """Return examples by their numbers."""
+        raise NotImplementedError
 
 
 class Examples(Order):

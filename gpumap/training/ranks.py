@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from gpumap.comm.base import Comm, Service
     from gpumap.model import Check
     from gpumap.training.jobs import Job
-    from gpumap.training.rules import Average
     from gpumap.training.steps import Worker
 
 _AHEAD = 2  # steps under way at once: while one is computed, the next one is made
@@ -90,7 +89,7 @@ class RankTraining:
         self._exchanges = job.spec.whole and comm.size > 1
         self._rule = job.rule.of(self, job.params.seed, alone=not self._exchanges)
         self._server = Server(job.counts, job.rule.alpha)
-        self._sums: dict[str, Callable[[], object]] = {}
+        self._sum: Callable[[], object] | None = None
         self._room: Buffer | None = None
         self._take_memory(job.params.algorithm)
         self._reused: tuple[Any, Any] | None = None  # of a gradient alone: one batch is enough
@@ -114,7 +113,7 @@ class RankTraining:
             self._room = self._session.empty(model.weights.shape, "float32")
         elif rule.name == "bsp":
             buffer = model.gradient if rule.average == "gradients" else model.weights
-            self._sums[rule.average] = self.comm.summing(algorithm, buffer)
+            self._sum = self.comm.summing(algorithm, buffer)
 
     # --- what rank 0 commands
 
@@ -168,7 +167,7 @@ class RankTraining:
             return judged(steps.METHOD, 0.0), ""
         self.poison()
         gradient = self._together(lambda: steps.checked(self._job, self.comm.rank, self._worker))
-        if gradient is None or not self._sums:
+        if gradient is None or self._sum is None:
             return gradient or judged(steps.METHOD, 0.0), ""
         actual, expected = self._exchanged()
         digest = hashlib.sha256(actual.tobytes()).hexdigest()
@@ -218,15 +217,15 @@ class RankTraining:
 
     # --- what the rule asks for
 
-    def mean(self, of: Average) -> None:
-        """Replace this rank's gradient or parameters by the mean of all ranks.
+    def mean(self) -> None:
+        """Replace what is averaged, gradient or parameters, by the mean of all ranks.
 
         A gradient is the rank's share of the whole batch's; parameters get theirs.
         """
-        if of == "parameters":
+        if self._job.rule.average == "parameters":
             self._scale("weights", self._job.shares[self.comm.rank])
             self.spend("comm")
-        self._meet(self._sums[of])
+        self._meet(self._sum)
         self.spend("comm")
 
     def _scale(self, what: str, share: float) -> None:
@@ -348,13 +347,13 @@ class RankTraining:
 
     def _exchanged(self) -> tuple[Array, Array]:
         """Return this rank's mean, and the expected one."""
-        job, average = self._job, self._job.rule.average
+        job = self._job
         what, expected = "weights", np.array(job.initial)
-        if average == "gradients":  # that of the examples of `checked` is there
+        if job.rule.average == "gradients":  # that of the examples of `checked` is there
             self._scale("gradient", job.probed(self.comm.rank) / job.probes)
             what, expected = "gradient", steps.read(self._worker, "gradient")
             self.comm.allreduce(expected)()
-        self.mean(average)
+        self.mean()
         return steps.read(self._worker, what), expected
 
 

@@ -63,8 +63,8 @@ class Rank(Protocol):
         """Return all ranks."""
         ...
 
-    def mean(self, of: Average) -> None:
-        """Replace this rank's gradient or parameters by the mean of all ranks."""
+    def mean(self) -> None:
+        """Replace what is averaged, gradient or parameters, by the mean of all ranks."""
 
     def read(self) -> Array:
         """Return the parameters, on the host; valid until `put`."""
@@ -117,12 +117,12 @@ class Bsp(Rule):
     def before_update(self) -> None:
         """Average the gradients."""
         if self._spec.average == "gradients":
-            self._rank.mean("gradients")
+            self._rank.mean()
 
     def after_update(self, service: Service | None) -> None:  # noqa: ARG002 - the contract's
         """Average the parameters."""
         if self._spec.average == "parameters":
-            self._rank.mean("parameters")
+            self._rank.mean()
 
 
 class Easgd(Rule):

@@ -23,12 +23,12 @@ import threading
 from contextlib import contextmanager
 from functools import cached_property, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError
-from gpumap.training.network import ITEM, Order
+from gpumap.training.network import ITEM, Network, Order
 from gpumap.training.torch_module import METHODS as MODULE_METHODS
 from gpumap.training.torch_module import TorchNetwork, is_module
 
@@ -44,78 +44,6 @@ _MODULE = "a torch.nn.Module has batch and loss, too: see docs/training.md"
 _MODEL_CLASS = "train it by gpumap.BSP().init(devices, modelfile, modelclass), or gpumap run --cfg"
 _FAILING = (Exception, SystemExit)  # errors of the user's code; a script may exit
 _MAKING = threading.RLock()  # of objects of a user's class
-
-
-class Data(Protocol):
-    """Examples by their numbers, in an order that is new in each epoch."""
-
-    count: int
-
-    def numbers(self, start: int, stop: int) -> Array:
-        """Return which examples the places `start` to `stop` of an endless training hold."""
-
-    def batch(self, numbers: Array) -> tuple[Any, Any]:
-        """Return examples by their numbers."""
-
-
-class Model(Protocol):
-    """A network on a session: all of its parameters in one buffer, their gradient in another."""
-
-    session: Session
-    weights: Buffer
-    gradient: Buffer
-    examples: int
-
-    def put(self, parameters: Array) -> None:
-        """Queue the copy of parameters to the device."""
-
-    def load(self, x: Any, y: Any) -> None:
-        """Queue the copy of a batch to the device."""
-
-    def compute(self, share: float) -> None:
-        """Queue the gradient of `share` times the sum of the examples' losses."""
-
-
-class Trainable(Protocol):
-    """A network that can be trained: its parameters are one array of float32."""
-
-    name: str
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def parameters(self) -> int:
-        """How many there are."""
-
-    def initial(self, seed: int) -> Array:
-        """Return the parameters to begin with."""
-
-    def memory(self, examples: int) -> int:
-        """Return the bytes that a worker takes on its device, without an optimizer."""
-
-    def operations(self, examples: int) -> int:
-        """Return the floating-point operations of a gradient; 0 where they are not known."""
-
-    def about(self) -> Iterator[str]:
-        """Yield a line for each layer, or array."""
-
-    def blocks(self) -> Iterator[slice]:
-        """Yield the slice of each block of parameters."""
-
-    def data(self, count: int, seed: int) -> Data:
-        """Return so many examples."""
-
-    def model(self, session: Session, most: int) -> Model:
-        """Return it on a session, for batches of up to `most` examples."""
-
-    def gradient(self, parameters: Array, x: Any, y: Any, share: float) -> Array:
-        """Return the gradient again, on the host."""
-
-    def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
-        """Return the mean loss of examples, on the host; None where there is no way to know it."""
-
-    def accuracy(self, parameters: Array, x: Any, y: Any) -> float | None:
-        """Return the share of outputs that are right, on the host; None as above."""
 
 
 class UserNetwork:
@@ -242,7 +170,6 @@ class UserModel:
         size = sum(array.size for array in _arrays(name, net))
         self.weights: Buffer = session.empty((size,), "float32")
         self.gradient: Buffer = session.empty((size,), "float32")
-        self.examples = 0
         self._batch: tuple[Any, Any] = (None, None)
 
     def put(self, parameters: Array) -> None:
@@ -251,7 +178,7 @@ class UserModel:
 
     def load(self, x: Any, y: Any) -> None:
         """Store a batch: the class copies it to where it computes."""
-        self._batch, self.examples = (x, y), len(x)
+        self._batch = x, y
 
     def compute(self, share: float) -> None:
         """Let the class compute, and queue the copy of its gradient to the device."""
@@ -260,6 +187,9 @@ class UserModel:
         self.session.synchronize()
         _put(self._name, self._net, flat)
         self.session.upload(_gradients(self._name, self._net, *self._batch, share), self.gradient)
+
+
+Trainable = Network | UserNetwork  # what can be trained: its parameters are one array of float32
 
 
 def _loaded(text: str) -> Any:
