@@ -81,11 +81,6 @@ class LocalExchange:
         """Queue the exchange on all sessions; return how its copies go."""
         return frozenset(route for moves in self._steps for route in self._queue(moves))
 
-    def finish(self) -> None:
-        """Wait until every rank has its sum; raises what went wrong in a queue."""
-        for session in self._sessions:
-            session.synchronize()
-
     def _move(self, transfer: Transfer) -> _Move:
         elements = slice(transfer.start, transfer.stop)
         source = self._buffers[transfer.sender][elements]
@@ -133,7 +128,8 @@ class HostSum:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
         for (session, buffer), array in zip(self._pairs, self._staging, strict=True):
             session.download(buffer, array)
-        self.finish()
+        for session, _ in self._pairs:
+            session.synchronize()
         total, *others = self._staging
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             for other in others if has_data(total) else ():
@@ -141,11 +137,6 @@ class HostSum:
         for session, buffer in self._pairs:
             session.upload(total, buffer)
         return frozenset()
-
-    def finish(self) -> None:
-        """Wait until every rank has its sum."""
-        for session, _ in self._pairs:
-            session.synchronize()
 
 
 def exchange(

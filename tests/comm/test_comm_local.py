@@ -19,7 +19,8 @@ def exchanged(plan, sessions, values, times):
     buffers = [sent(session, each) for session, each in zip(sessions, values, strict=True)]
     exchange = LocalExchange(plan, sessions, buffers)
     routes = [exchange.queue() for _ in range(times)]
-    exchange.finish()
+    for session in sessions:
+        session.synchronize()
     return [got(buffer) for buffer in buffers], routes
 
 

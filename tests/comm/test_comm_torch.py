@@ -129,33 +129,24 @@ def test_a_loop_of_ones_own_has_the_parameters_of_one_worker(tmp_path):
     assert all(float(line.split()[-1]) < 1e-5 for line in said)
 
 
-def test_a_rank_that_is_killed_is_named(gpumap):
-    """Its node, name, number and process; what was measured before it is in the report."""
+def test_a_rank_that_stands_still_is_named_at_once_and_one_that_is_killed(gpumap):
+    """By node, name, number and process; what was measured before is in the report."""
     given = ("--budget", "60s", "--output", "json=report.json", "--timeout", "90s")
     process = torchrun(gpumap, "bench", "allreduce", "--map", CORES, *given)
     found = members(process.pid)
-    os.kill(found[1], signal.SIGKILL)
-    code, _, err = ended(process)
-    left = loads((gpumap.folder / "report.json").read_text())
-    assert code != 0
-    assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err), err
-    assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")
-    assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
-
-
-def test_a_rank_that_stands_still_is_named_at_once(gpumap):
-    """Long before the time is over; so is one that is killed then."""
-    given = ("--budget", "60s", "--timeout", "90s")
-    process = torchrun(gpumap, "bench", "allreduce", "--map", CORES, *given)
-    found = members(process.pid)
+    who = rf"\S+/b \(rank 1, process {found[1]}\)"
     os.kill(found[1], signal.SIGSTOP)
     line = "the streams end with the run's time limit"
     while line and "no answer" not in line:
         line = process.stderr.readline()
-    assert re.match(rf"warning: no answer from \S+/b \(rank 1, process {found[1]}\)", line), line
+    assert re.match(f"warning: no answer from {who}", line), line
     os.kill(found[1], signal.SIGKILL)
-    _, _, err = ended(process)
-    assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err), err
+    code, _, err = ended(process)
+    left = loads((gpumap.folder / "report.json").read_text())
+    assert code != 0
+    assert re.search(f"error: {who} died", err), err
+    assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")
+    assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
 
 
 def alone(gpumap, *arguments, **env):

@@ -1,22 +1,18 @@
 """`gpumap bench train` between processes: real ranks, what they learn, and what becomes of them."""
 
-import os
 import re
-import signal
-import time
 
 import numpy as np
 import pytest
 from flat_report import loads
 from mpi_jobs import ended
-from ranks import by_mpirun, measuring, needs_mpi
+from ranks import by_mpirun, needs_mpi
 from scripts import asked
 from tables import table
 
 CORES = "a->cpu0;b->cpu1"
 pytestmark = needs_mpi
 OWN = table(__file__, "test_bench_train")["own"]
-BUDGET = 24  # seconds for two networks, of which a rank is lost in the second one
 ENDS = ("--budget", "12s", "--precision", "50%")  # on a quiet machine, and on a busy one
 THREE = ("--sweep", "width=16", "--batch", "64", "--tau", "4")
 
@@ -96,28 +92,3 @@ def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
             assert row["reason"]["code"] == "diverged"
             named = r"/a \(rank 0, process \d+\): cpu0: what it trains is no longer a number"
             assert re.search(named, row["reason"]["text"])
-
-
-def begun(gpumap, *arguments):
-    """Start two ranks; return mpirun's process and theirs, when they measure the second network."""
-    given = ("--sweep", "width=16,64", "--budget", f"{BUDGET}s", "--output", "json=report.json")
-    process = ranks(gpumap, *given, "--precision", "0.01%", *arguments)  # it takes the budget
-    start = time.monotonic()
-    found = measuring(process)
-    # the first network has half of the budget; a quarter is for a slow start
-    time.sleep(max(start + 0.75 * BUDGET - time.monotonic(), 0.0))
-    return process, found
-
-
-def test_a_rank_that_is_killed_is_named(gpumap):
-    """With its node, name and process; the network that was measured before it is in the report."""
-    process, found = begun(gpumap)
-    os.kill(found[1], signal.SIGKILL)
-    code, _, err = ended(process)
-    left = loads((gpumap.folder / "report.json").read_text())
-    assert code not in (0, None)
-    assert re.search(rf"error: \S+/b \(rank 1, process {found[1]}\) died", err)
-    assert (left["status"], left["errors"][0]["code"]) == ("absent", "rank-lost")
-    first = [row for row in asked(left) if row["params"]["network"] == "mlp-16"]
-    assert [row["status"] for row in first] == ["ok"] * 4
-    assert first[-1]["metrics"]["speedup"]["value"] > 0.0
