@@ -20,8 +20,9 @@ from pkgutil import walk_packages
 
 LIBRARIES = ("numpy", "threadpoolctl", "matplotlib.figure", "matplotlib.backends.backend_svg")
 # What may differ: nothing else has read it.
-DRIVERS = tuple(
-    f"gpumap.backends.{name}" for name in ("cupy.", "jax.", "torch.", "pyopencl", "pygpu")
+DRIVERS = (
+    *(f"gpumap.backends.{name}" for name in ("cupy.", "jax.", "torch.", "pyopencl", "pygpu")),
+    "gpumap.training.transformer",
 )
 READ_BY_GPUMAP = ("GPUMAP_", "HOME", "TMPDIR", "COLUMNS", "THEANO")
 OWN_PROCESS = (

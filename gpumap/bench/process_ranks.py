@@ -166,9 +166,9 @@ class Member:
 
         return self._answers(made)
 
-    def _run(self, number: int, iterations: int) -> None:
+    def _run(self, number: int, *arguments: Any) -> None:
         if self._works[number] is not None:
-            self._works[number].run(iterations)
+            self._works[number].run(*arguments)
 
     def _query(self, number: int, what: str, *arguments: Any) -> Any:
         work = self._works[number]  # None: this rank has no part in it

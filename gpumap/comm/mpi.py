@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,7 @@ from gpumap.errors import AbsentError
 from gpumap.extras import install
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator
 
     from gpumap.comm.base import Ends, Served, Service
 
@@ -142,10 +142,12 @@ class Mpi(ProcessComm):
         self.native.Recv(array, status.Get_source(), _ARRAY)
         return what, array
 
-    def serve(self, served: Served) -> AbstractContextManager[Service]:
+    @contextmanager
+    def serve(self, served: Served) -> Iterator[Service]:
         """Serve by a thread of rank 0; raises AbsentError where MPI allows none."""
         require_threads()
-        return super().serve(served)
+        with super().serve(served) as service:
+            yield service
 
     def beats(self) -> MpiBeats:
         """Return what sends heartbeats, by a communicator of their own."""

@@ -23,6 +23,7 @@ from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
     from gpumap.backends.base import Buffer, Clock, Mark, Session
@@ -321,8 +322,9 @@ class Ranks:
             self._turns.start()
         if self._shared.size == 1:
             return [self._work(work, self._comms[0])]
-        jobs = [self._pool.submit(self._work, work, comm) for comm in self._comms]
+        jobs: list[Future[Any]] = []
         try:
+            jobs.extend(self._pool.submit(self._work, work, comm) for comm in self._comms)
             errors = [job.exception() for job in jobs]
         except BaseException:  # an interrupt: what they use is closed next
             self._shared.failed = True

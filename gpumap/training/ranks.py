@@ -305,6 +305,8 @@ class RankTraining:
             self._compute(first)
         except GpumapError as error:  # the others wait in the exchange: it is raised afterwards
             self._failure = self._failure or error
+            gradient = self._worker.model.gradient  # it may hold anything, and others add it up
+            self._session.run("fill", gradient, 0.0, size=gradient.shape[0])
         if self._job.spec.whole:
             self._rule.before_update()
             self._worker.update(self._job.rate_at(first // self._job.batch))

@@ -75,8 +75,9 @@ class UserNetwork:
 
     def made(self) -> Any:
         """Return a new object of the class; one at a time: it may seed what threads share."""
+        make = self._class
         with _MAKING, _running(self.name, "cannot be made"):
-            return self._class()
+            return make()
 
     def initial(self, seed: int) -> Array:  # noqa: ARG002 - it knows its own
         """Return the parameters of a new object.

@@ -1,6 +1,7 @@
 """Threads as ranks: what all engines must do, errors, and the order of scripted ranks."""
 
 import signal
+import sys
 import threading
 import time
 
@@ -77,10 +78,14 @@ def test_a_rank_that_raises_ends_the_others(clock, wait):
 def test_an_interrupt_ends_all_ranks_before_it_is_raised():
     """What they use is closed behind it: none may work on."""
     ranks, ended, end = Ranks(3, joined), [], time.monotonic() + 60.0
+    main = threading.main_thread().ident
 
     def work(comm):
+        comm.barrier()
+        while comm.rank == 1 and sys._current_frames()[main].f_code.co_name != "wait":
+            time.sleep(0.01)
         if comm.rank == 1:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            signal.pthread_kill(main, signal.SIGINT)
         try:
             while time.monotonic() < end:
                 comm.barrier() if comm.rank else time.sleep(0.01) or comm.waiting()
