@@ -67,15 +67,14 @@ class TrainingOptions:
         optimizer = self.optimizer or its_optimizer
         (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
         names = chosen(self.rule, RULES, "rule", "--rule")
-        _check_finite({"--alpha": self.alpha, "--chance": self.chance, "--rate": self.rate})
-        about = (self.average, self.alpha, self.tau, self.chance)
+        _check_finite({"--chance": self.chance, "--rate": self.rate})
+        about = {"average": self.average, "tau": self.tau, "chance": self.chance}
         return Params(
             networks,
             tuple(RuleSpec(name, **about) for name in names),
             _scaling(self.batch, self.batch_per_device, examples),
             how,
             RATES[how] if self.rate is None else self.rate,
-            self.warmup,
             _algorithm(self.algorithm, library=library),
             _measured(self.cases, self.learn),
             self.learn or 0,

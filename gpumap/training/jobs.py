@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from gpumap.comm.algorithms import split
 from gpumap.engine.verify import hollow_array
 from gpumap.training.network import Order
-from gpumap.training.optimizers import scaled
 from gpumap.training.rules import RuleSpec
 from gpumap.training.tasks import Trainable
 
@@ -42,7 +41,6 @@ class Params:
     scaling: Scaling
     optimizer: str
     rate: float
-    warmup: int | None = None  # steps in which the rate grows to that of all workers; None: never
     algorithm: str = "ring"
     cases: tuple[str, ...] = CASES
     learn: int = 0  # examples, after which the loss is reported
@@ -116,12 +114,6 @@ class Job:
         """
         whole = self.rule.name == "bsp" and self.rule.average == "gradients"
         return 1.0 / (self.batch if whole else max(self.counts[worker], 1))
-
-    def rate_at(self, step: int) -> float:
-        """Return the rate of a step."""
-        if self.params.warmup is None:
-            return self.params.rate
-        return scaled(self.params.rate, self.workers, step, self.params.warmup)
 
     def first(self, step: int, worker: int) -> int:
         """Return where a worker's part of the batch of a step begins, where all take as many."""

@@ -309,7 +309,7 @@ class RankTraining:
             self._session.run("fill", gradient, 0.0, size=gradient.shape[0])
         if self._job.spec.whole:
             self._rule.before_update()
-            self._worker.update(self._job.rate_at(first // self._job.batch))
+            self._worker.update(self._job.params.rate)
             self.spend("update")
             self._rule.after_update(service)
         self._under_way.append((self._session.mark(), self._blended))

@@ -134,7 +134,7 @@ def test_several_learn_what_one_worker_learns(rule):
         for seed in range(10):
             found = []
             for used, rate in ((sessions, RATE * more), (sessions[:1], RATE)):
-                made, config = training(used, spec, seed=seed, rate=rate, warmup=0)
+                made, config = training(used, spec, seed=seed, rate=rate * len(used))
                 parameters = learned(made, EPOCHS * COUNT // (EACH * len(used)))
                 found.append(held_out(config, parameters))
             ratios.append(found[0] / found[1])
