@@ -4,16 +4,13 @@ Cases, in a group of a few blocks for each size of x:
 
     affine, product   the call on a device, x moved for each or resident there; against `host`
     host              the call by NumPy, with all cores
-    compute           on the device, x and y stay there: for the prediction
     parts             a call with x moved, its parts told apart
     setup             the first call in a new session
 
 The smallest size is planned. What follows depends on what was measured (`Calls.following`): the
 size at which an interpolation puts a crossing, twice at most; the next size of the sweep, or a
 requested one; and the set-up where the device clearly wins. What follows from all of them is in
-the row of the smallest size: `with_break_evens`. What was measured is shown with what was
-predicted: the sum of what the models of the copies say and of what the product takes on the device
-alone. The prediction never sees a whole call.
+the row of the smallest size: `with_break_evens`.
 """
 
 from __future__ import annotations
@@ -26,31 +23,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.bench.calls import DeviceCall, HostCall, PartsCall, Placed, SetUp
 from gpumap.bench.keys import LADDER
-from gpumap.bench.sweeps import Sweep, bytes_of, sweeps, workload_of
+from gpumap.bench.sweeps import Sweep, sweeps, workload_of
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices
 from gpumap.engine.estimates import time_of
-from gpumap.engine.fit import CLOSE, break_even, curve, predicted
+from gpumap.engine.fit import CLOSE, break_even
 from gpumap.engine.stopping import FEWEST
 from gpumap.engine.verify import is_hollow, one_of_each, played
 from gpumap.errors import NoHostMemory, OutOfMemory
-from gpumap.judge.inconclusive import too_few
 from gpumap.model import Binding, Case, Estimate, Group, Measurement, Plan, Work, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.bench.workloads import Workload
-    from gpumap.engine.fit import Curve, Point
+    from gpumap.engine.fit import Point
     from gpumap.machine.blas import Cores
     from gpumap.model import Param, Role, Samples
 
 KEY = "transfer"
 RESIDENT = ("false", "true")  # x is moved for each call, or is there
-_PLAIN = {"memory": "pageable", "mode": "queued", "pattern": LADDER}
 _ROLES: dict[str, Role] = {"host": "host"}
 _REFINED = 2  # sizes at most at a crossing that is interpolated: the second is close to it
-_SHORTEST = 1e-9  # seconds of a copy: a clock may be too coarse for it
 
 
 class _Size(NamedTuple):
@@ -163,8 +157,7 @@ class Calls(Benchmark):
         placed = self._place(problem, case.names[0])
         if case.name == "parts":
             return PartsCall(placed, clock)
-        compute = case.name == "compute"
-        return DeviceCall(placed, upload=not (resident or compute), download=not compute)
+        return DeviceCall(placed, upload=not resident)
 
     def _problem(self, workload: Workload, rows: int, name: str) -> Problem:
         """Return the data of a size; where the device holds so much of none, hollow ones."""
@@ -207,7 +200,6 @@ def _calls(size: _Size, bindings: Sequence[Binding], *, first: bool = False) -> 
         if size.parts:
             yield replace(_case("parts", workload, nbytes, binding), against=host.id)
             continue
-        yield _case("compute", workload, nbytes, binding)
         for resident in RESIDENT:
             case = _case(workload.key, workload, nbytes, binding, resident, first=first)
             yield replace(case, against=host.id)
@@ -245,66 +237,19 @@ def _case(
 
 def with_break_evens(rows: Sequence[Measurement], confidence: float) -> list[Measurement]:
     """Return rows, those that stand for a sweep of calls with what follows from it."""
-    metrics = {s.head.case.id: _metrics(s, rows, confidence) for s in sweeps(rows)}
+    metrics = {s.head.case.id: _metrics(s, confidence) for s in sweeps(rows)}
     return [replace(row, metrics={**row.metrics, **metrics.get(row.case.id, {})}) for row in rows]
 
 
-def _metrics(sweep: Sweep, rows: Sequence[Measurement], confidence: float) -> dict[str, Estimate]:
+def _metrics(sweep: Sweep, confidence: float) -> dict[str, Estimate]:
     points = sweep.points(confidence)
     if not points or any(row.status == "failed" for row in sweep.of(sweep.workload).values()):
         return {}
     found = {
         "break_even": break_even(points),
-        "predicted_break_even": _predicted(sweep, rows),
         "calls_to_amortise_setup": _amortised(sweep, points),
     }
     return {name: figure for name, figure in found.items() if figure is not None}
-
-
-def _predicted(sweep: Sweep, rows: Sequence[Measurement]) -> Estimate | None:
-    """Return where the models of copies and products cross; None where one is missing.
-
-    Among the sizes at which calls were timed: beyond them nothing is known.
-    """
-    workload, (name, *_) = WORKLOADS[sweep.workload], sweep.head.case.names
-    host, compute = (_computing(found) for found in (sweep.hosts, sweep.of("compute")))
-    up, down = copying(rows, name, "h2d"), copying(rows, name, "d2h")
-    if host is None or compute is None or up is None or down is None:
-        return None
-
-    def alone(nbytes: float) -> float:
-        return host.seconds(workload.operations(workload.rows(nbytes)))
-
-    def there_and_back(nbytes: float) -> float:
-        size = workload.rows(nbytes)
-        away = compute.seconds(workload.operations(size)) + down.seconds(workload.result(size))
-        return away if sweep.resident else away + up.seconds(nbytes)
-
-    miss = max(each.miss for each in (host, compute, down, up))
-    return predicted(alone, there_and_back, min(sweep.calls), max(sweep.calls), miss)
-
-
-def _computing(rows: Mapping[int, Measurement]) -> Curve | None:
-    """Return what the host's call, or the product alone on the device, takes by operations."""
-    found = [row for _, row in sorted(rows.items()) if row.status == "ok" and row.samples]
-    return curve([row.case.work.operations for row in found], [_typical(row) for row in found])
-
-
-def copying(rows: Iterable[Measurement], name: str, direction: str) -> Curve | None:
-    """Return what a copy takes by bytes, as one of many in a queue.
-
-    A call is waited for once, and what it computes on the device has that wait in it already. Of a
-    copy with too few samples for an interval nothing is predicted.
-    """
-    found = {
-        bytes_of(row): max(_typical(row), _SHORTEST)
-        for row in rows
-        if row.status == "ok"
-        and (row.case.name, row.case.names) == (direction, (name,))
-        and _PLAIN.items() <= row.case.params.items()
-        and not too_few(row)
-    }
-    return curve(sorted(found), [found[size] for size in sorted(found)])
 
 
 def _amortised(sweep: Sweep, points: Sequence[Point]) -> Estimate | None:

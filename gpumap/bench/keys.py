@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Case
 
-CALLS = ("affine", "product", "host", "compute", "parts", "setup")  # cases of a break-even
+CALLS = ("affine", "product", "host", "parts", "setup")  # cases of a break-even
 PARTS = ("upload", "compute", "download")  # phases of a call
 REPEATS = 100  # calls of a sample at most, and of a table: as Theano's users did
 LADDER = "ladder"  # the pattern of what a model is fitted to

@@ -71,9 +71,8 @@ class Sweep:
 
     @property
     def failed(self) -> list[Measurement]:
-        """Return the calls that failed, of this kind or of the device's products alone."""
-        return [r for r in (*self.of(self.workload).values(), *self.of("compute").values())
-                if r.status == "failed"]  # fmt: skip
+        """Return the calls that failed."""
+        return [row for row in self.of(self.workload).values() if row.status == "failed"]
 
     @property
     def stopped(self) -> str | None:

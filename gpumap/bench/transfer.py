@@ -62,7 +62,7 @@ class Params:
 
     @property
     def workloads(self) -> tuple[str, ...]:
-        """Return the workloads whose break-even is requested; they use the sweep."""
+        """Return the workloads whose break-even is requested; without a model there are none."""
         return tuple(case for case in self.cases if case in WORKLOADS) if self.sweep else ()
 
 
@@ -324,9 +324,7 @@ def _sweep_cases(
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": LADDER}
             for memory in _MEMORIES:
                 for direction in ("h2d", "d2h"):
-                    # a break-even is predicted from both directions of pageable memory
-                    predicts = memory == "pageable" and bool(params.workloads)
-                    wanted = direction in params.cases or predicts
+                    wanted = direction in params.cases
                     for binding in one_of_each(bindings) if wanted else ():
                         case = _case(direction, {**keys, "memory": memory}, (binding,), sessions)
                         if case.skip is None:

@@ -35,7 +35,7 @@ class CopyRecipe(Recipe):
             raise QuestionError("--sizes sweep shows the model's size sweep", "omit --no-model")
         if not model and all(case in WORKLOADS for case in wanted):
             fix = "omit --no-model, or ask for copies too"
-            raise QuestionError("break-evens need the model's size sweep", fix)
+            raise QuestionError("--no-model leaves break-evens out", fix)
         params = Params(() if sweep else transfers(sizes), wanted, settings.seed)
         self._params = params if model else replace(params, sweep=())
 
@@ -78,8 +78,8 @@ SPEC = BenchmarkSpec(
                ("time", "issue_interval", "bandwidth", "speedup")),
         Family(("h2d", "d2h", "d2d"), ("memory", "mode", "pattern"), MODEL, ".fit"),
         Family(tuple(WORKLOADS), ("resident", "bytes", "memory", "mode", "pattern"),
-               ("time", "break_even", "predicted_break_even", "calls_to_amortise_setup")),
-        Family(("host", "compute", "parts", "setup"),
+               ("time", "break_even", "calls_to_amortise_setup")),
+        Family(("host", "parts", "setup"),
                ("workload", "resident", "bytes", "memory", "mode", "pattern"), ("time",)),
     ),
     command=("transfer-cost",),

@@ -10,7 +10,6 @@ large copies in different ways, and two that meet, where a cache ends.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -237,13 +236,11 @@ def _line(sizes: Sequence[int | float], times: Array, start: float) -> Line:
     return Line(latency, per_byte, start)
 
 
-# --- break-even sizes, from measured ratios and from fitted models
+# --- break-even sizes, from measured ratios
 #
 # From times at some sizes to ranges in which the device wins, and to the size from which on. There
 # can be more than one crossing; caches make them.
 
-_CURVED = 4  # sizes for a line to be about
-_STEP = 1.05  # from size to size where models are asked for a crossing
 CLOSE = 1.1  # two sizes so near that no crossing between them is worth a look
 _HALVINGS = 40  # of the space between two sizes: to within a byte
 _LEAST = 1e-300  # of a ratio, for its logarithm
@@ -341,65 +338,3 @@ def _never(points: Sequence[Point]) -> Estimate:
     if doubt is None:
         return Estimate(math.inf, math.inf, math.inf, "B")
     return Estimate(math.inf, float(points[doubt - 1].nbytes) if doubt else 0.0, math.inf, "B")
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Seconds by size: a model where one fits, else straight lines between what was measured."""
-
-    sizes: Sequence[float]
-    times: Sequence[float]
-    model: Model | None
-    miss: float  # how far the model is off at most, as a share
-
-    def seconds(self, size: float) -> float:
-        """Return what a size takes; beyond the ends as the last two tell."""
-        if self.model is not None:
-            return self.model.seconds(size)
-        n = min(max(bisect_left(self.sizes, size), 1), len(self.sizes) - 1)
-        (a, b), (low, high) = self.sizes[n - 1 : n + 1], self.times[n - 1 : n + 1]
-        return max(low + (high - low) * (size - a) / (b - a), 0.0)
-
-
-def curve(sizes: Sequence[int], times: Sequence[float]) -> Curve | None:
-    """Return what tells the time of any size, from that of some; None of too few."""
-    if len(sizes) < _CURVED or not all(0.0 < time < math.inf for time in times):
-        return None
-    model = fitted(sizes, np.asarray(times))
-    fits = model.residual <= FITS
-    return Curve(sizes, times, model if fits else None, model.residual if fits else 0.0)
-
-
-def predicted(
-    host: Callable[[float], float],
-    device: Callable[[float], float],
-    first: float,
-    last: float,
-    miss: float,
-) -> Estimate:
-    """Return the size from which on the device is predicted to win for the first time.
-
-    Args:
-        host: seconds by size.
-        device: seconds by size.
-        first: the size to begin with, in bytes.
-        last: the size to end with.
-        miss: how far both may be off, as a share: the interval is where that would move it.
-    """
-    sides = (1.0, 1.0 - miss, 1.0 + miss)
-    found = [_crossing(lambda n, s=side: device(n) * s - host(n), first, last) for side in sides]  # type: ignore[misc]
-    value, low, high = found
-    return Estimate(value, min(low, value), max(high, value), "B")
-
-
-def _crossing(difference: Callable[[float], float], first: float, last: float) -> float:
-    """Return the first size at which a difference falls below nothing; infinite for none."""
-    size = first
-    if difference(size) < 0.0:
-        return size
-    while size < last:
-        step = min(size * _STEP, last)
-        if difference(step) < 0.0:
-            return math.sqrt(size * step)
-        size = step
-    return math.inf

@@ -176,7 +176,6 @@ METRICS: dict[str, tuple[Unit, str]] = {
     "n_half": ("B", "Half-performance length: the size that reaches half of the peak."),
     "size_90": ("B", "The size that reaches 90 % of the peak."),
     "break_even": ("B", "The size from which the device is faster."),
-    "predicted_break_even": ("B", "break_even, as the fit predicts it."),
     "calls_to_amortise_setup": ("1", "Calls after which the set-up cost is recovered."),
     "examples_per_s": ("1/s", "Training examples a second."),
     "comm": ("s", "Time spent on communication."),

@@ -39,10 +39,10 @@ def test_each_size_has_the_host_and_all_calls_of_each_device_in_one_group():
     found = [(case.name, case.names, case.params.get("resident")) for case in group.cases]
     assert found == [("host", ("a",), None), *(
         (name, (of,), resident) for of in "ab"
-        for name, resident in (("compute", None), ("affine", "false"), ("affine", "true"))
+        for name, resident in (("affine", "false"), ("affine", "true"))
     )]  # fmt: skip
     assert {case.against for case in group.cases if case.name == "affine"} == {group.cases[0].id}
-    assert (group.blocks, group.order) == (6, ((0, 1, 2, 3, 4, 5, 6),))
+    assert (group.blocks, group.order) == (6, ((0, 1, 2, 3, 4),))
 
 
 def test_a_limit_selects_the_smallest_size():

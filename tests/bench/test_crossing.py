@@ -1,25 +1,14 @@
-"""From which size on a device pays: what was seen, and what models predict."""
+"""From which size on a device pays."""
 
 import math
 
 import pytest
-from cases import planned_case
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gpumap.bench.breakeven import _amortised, copying
-from gpumap.engine.estimates import located
-from gpumap.engine.fit import Point, break_even, curve, predicted, ranges
-from gpumap.model import (
-    Binding,
-    Device,
-    DeviceRef,
-    Estimate,
-    Kind,
-    Measurement,
-    Samples,
-    Work,
-)
+from gpumap.bench.breakeven import _amortised
+from gpumap.engine.fit import Point, break_even, ranges
+from gpumap.model import Estimate
 
 LOSES, WINS, EVEN = (0.5, 0.4, 0.6), (2.0, 1.9, 2.1), (1.1, 0.9, 1.3)
 
@@ -84,42 +73,7 @@ def test_the_truth_is_between_lines_that_bend(host, device, faster, step):
     assert found.low / slack <= truth <= found.high * slack
 
 
-def test_what_no_line_fits_is_read_between_the_sizes():
-    """As a cache makes of it; beyond the ends by the last two; it needs four sizes with times."""
-    found = curve([1, 2, 3, 4, 5], [1.0, 5.0, 1.0, 9.0, 10.0])
-    assert found.model is None
-    assert [found.seconds(n) for n in (1, 1.5, 4, 7)] == [1.0, 3.0, 9.0, 12.0]
-    for times in ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 0.0], [1.0, 2.0, 3.0, math.nan]):
-        assert curve(range(1, len(times) + 1), times) is None
-
-
-def test_a_model_that_may_miss_gives_an_interval():
-    """Where a device as much faster, or slower, would cross; lines that never do have no end."""
-    found = predicted(lambda n: n, lambda n: 500 + n / 2, 1.0, 1e12, 0.1)
-    low, high = (500 * side / (1 - side / 2) for side in (0.9, 1.1))
-    assert (found.low, found.high) == pytest.approx((low, high), rel=0.03)
-    assert found.low < found.value < found.high
-    assert predicted(lambda n: n, lambda n: 2 * n, 1.0, 1e12, 0.0).value == math.inf
-    assert predicted(lambda n: 2 * n, lambda n: n, 8.0, 1e12, 0.0).value == 8.0
-
-
 def test_a_set_up_that_no_clear_win_repays_is_not_told():
     """A win by the median alone saves nothing that is known; where the host wins it never pays."""
     assert _amortised(None, points(LOSES, EVEN)) is None
     assert _amortised(None, points(LOSES, LOSES)).value == math.inf
-
-
-@pytest.mark.parametrize(("n", "told"), [(5, False), (6, True)])
-def test_under_six_samples_of_copies_predict_nothing(n, told):
-    """A size with fewer is no part of the sweep, and without it there are too few sizes."""
-    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "x", "fake")
-    keys = {"memory": "pageable", "mode": "queued", "pattern": "ladder"}
-    rows = []
-    for nbytes in (64, 512, 4096, 32768):
-        case = planned_case(
-            "transfer", "h2d", {**keys, "bytes": nbytes}, (Binding("a", device),), Work()
-        )
-        times = (1e-6 * nbytes,) * n
-        metrics = {"issue_interval": located(times, "s", 0.95)}
-        rows.append(Measurement(case, "ok", samples=Samples(times, range(n)), metrics=metrics))
-    assert (copying(rows, "a", "h2d") is not None) is told

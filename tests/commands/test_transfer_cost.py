@@ -69,16 +69,14 @@ def crossing(*, moved):
 
 
 def test_it_pays_from_where_both_take_as_long(gpumap):
-    """The truth lies in the interval, which is within a tenth; and the prediction near it."""
+    """The truth lies in the interval, which is within a tenth."""
     code, found = decided(gpumap)
     assert (code, found.keys()) == (0, {False, True})
     for resident, rows in found.items():
         truth, sizes = crossing(moved=not resident), {row["params"]["bytes"] for row in rows}
         (head,) = (row for row in rows if not row["swept"])
-        from_, guess = (head["metrics"][key] for key in ("break_even", "predicted_break_even"))
+        from_ = head["metrics"]["break_even"]
         assert from_["low"] <= truth <= from_["high"] <= 1.11 * from_["low"]
-        assert guess["value"] == pytest.approx(truth, rel=0.05)
-        assert guess["value"] == pytest.approx(from_["value"], rel=0.2)
         assert any(from_["high"] <= size <= 1.21 * from_["low"] for size in sizes)
         assert (min(sizes), max(sizes)) == (head["params"]["bytes"], 40 * 8**6)
         assert {row["check"]["passed"] for row in rows} == {True}
