@@ -192,7 +192,7 @@ class OutOfMemory(DeviceError):
 
 
 class NoHostMemory(OutOfMemory):
-    """Pinned or mapped memory is not available; never replaced by another kind."""
+    """Pinned memory is not available; never replaced by another kind."""
 
     code = "no-host-memory"
 

@@ -159,7 +159,7 @@ def _products(sessions: Sequence[Session], options: argparse.Namespace) -> Itera
 
 
 def _copies(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
-    """Yield copies of each kind of host memory: the copy engine, bare calls, and kernels."""
+    """Yield copies of each kind of host memory: the copy engine, and bare calls."""
     for nbytes in map(parse_size, options.sizes.split(",")):
         copies = sides.Copies(sessions[0], nbytes)
         for what, found, right in copies.contests():

@@ -181,13 +181,12 @@ class Copies:
         self.bytes = rng.integers(0, 256, nbytes, dtype=np.uint8)
 
     def contests(self) -> Iterator[tuple[str, list[Side], Right]]:
-        """Yield each direction: pinned memory by the copy engine, bare, by a kernel, pageable."""
+        """Yield each direction: pinned memory by the copy engine, bare, and pageable memory."""
         session, bare = self.session, Bare(self.session)
-        kinds = {"gpumap": "pinned", "bare": "pinned", "kernel": "mapped", "pageable": "pageable"}
-        hosts: dict[str, Any] = {}
-        for name, kind in kinds.items():
-            if name != "bare" and (kind == "pageable" or kind in session.features):
-                hosts[name] = session.host((self.nbytes,), "uint8", kind)
+        hosts: dict[str, Any] = {
+            name: session.host((self.nbytes,), "uint8", kind)
+            for name, kind in (("gpumap", "pinned"), ("pageable", "pageable"))
+        }
         hosts["bare"] = hosts["gpumap"]
         for down in (False, True):
             found = [

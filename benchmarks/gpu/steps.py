@@ -107,7 +107,7 @@ def _contests(setup: Setup) -> Iterator[Step]:
         step = _contest(setup, key, f"products of {dtype}: gpumap, cuBLAS, a graph, PyTorch",
                         ("products", "--dtype", dtype, "--sizes", sizes), first)  # fmt: skip
         yield replace(step, needs=("ml-dtypes",) if dtype == "bfloat16" else ())
-    yield _contest(setup, "copies", "copies by the copy engine, bare and by kernels",
+    yield _contest(setup, "copies", "copies by the copy engine and bare",
                    ("copies", "--sizes", f"4KiB,64KiB,1MiB,{few}".strip(",")), first)  # fmt: skip
     yield _contest(setup, "launches", "what a call costs", ("launches",), first)
     yield _contest(setup, "memory", "the device's own memory",

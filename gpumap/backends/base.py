@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from gpumap.model import Device, Kind, Probe
 
 Feature = Literal[
-    "pinned", "mapped", "peer", "events", "kernels", "graphs",
+    "pinned", "peer", "events", "kernels", "graphs",
     "float16", "float64", "bfloat16", "tf32",
 ]  # fmt: skip
-HostMemory = Literal["pageable", "pinned", "mapped"]
+HostMemory = Literal["pageable", "pinned"]
 Route = Literal["peer", "staged", "same"]
 
 
@@ -174,9 +174,7 @@ class Session(ABC):
         """Return an array in host memory of that kind; Unsupported, never another kind.
 
         `pageable` is a program's usual memory. `pinned` stays in its place, so that a device's copy
-        engine moves it. `mapped` is used by the device itself: a copy to or from it is CUDA's
-        kernel that reads or writes it in place, or OpenCL's copy from one buffer to another, with
-        the unmapping before and the mapping after it. Raises OutOfMemory where there is none left.
+        engine moves it. Raises OutOfMemory where there is none left.
         """
         if memory != "pageable":
             require(self, memory, f"{memory} host memory")

@@ -34,7 +34,7 @@ from gpumap.machine.blas import Cores
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
     from gpumap.model import Estimate, Limit, Measurement, Param, Samples
@@ -48,7 +48,7 @@ _PROOFS = 12  # and on the host, some of them in float64
 _MODES = ("sync", "queued")
 _FEW = 8  # devices: of more there are too many pairs for every size and way
 _ROUTES = {"h2d": "host-to-device", "d2h": "device-to-host", "bidir": None}
-_MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned", "mapped")
+_MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,8 @@ def needs(
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
     host, first = 0, one_of_each(bindings)
     for binding in bindings:
-        taken = _taken(largest, params, sessions[binding.name].features if sessions else ())
+        features = sessions[binding.name].features if sessions else ()
+        taken = 2 * largest * (2 if "pinned" in features else 1)  # and as many on the host
         taken *= 2 if "bidir" in params.cases and binding in first else 1  # and the way back
         memory[binding.device.id] += taken
         host += taken
@@ -114,13 +115,6 @@ def needs(
         memory = {id_: taken + _MATRICES * LARGEST for id_, taken in memory.items()}
         host, largest = host + _PROOFS * LARGEST, max(largest, LARGEST)
     return Plan((), {**memory, "host": host}, largest)
-
-
-def _taken(largest: int, params: Params, features: Container[str]) -> int:
-    """Return the bytes of a name's buffers, on its device and as many on the host."""
-    sweep = sum(params.sweep)  # mapped memory is each size's own
-    mapped = max(largest, sweep) if "mapped" in features else 0
-    return 2 * (largest * (2 if "pinned" in features else 1) + mapped)
 
 
 class Transfer(Benchmark):
@@ -135,7 +129,7 @@ class Transfer(Benchmark):
         self._params = params
         self._names = [binding.name for binding in devices.bindings]
         self._largest = 0
-        self._buffers: dict[tuple[str, str, int], Buffers] = {}
+        self._buffers: dict[tuple[str, str], Buffers] = {}
         sizes = [size.nbytes for size in params.sizes]
         workloads = [WORKLOADS[key] for key in params.workloads]
         self._calls = Calls(devices, Cores(devices.cpus), workloads, sizes, params.seed)
@@ -153,8 +147,7 @@ class Transfer(Benchmark):
         if is_call(case):
             return self._calls.iteration(case)
         session, nbytes = self._sessions[case.names[0]], int(case.params["bytes"])
-        whole = self._whole(str(case.params["memory"]), nbytes)
-        return played(self._copies(case), session, whole, nbytes)
+        return played(self._copies(case), session, self._largest, nbytes)
 
     def _copies(self, case: Case) -> Iteration:
         sync, memory = case.params["mode"] == "sync", str(case.params["memory"])
@@ -192,20 +185,12 @@ class Transfer(Benchmark):
 
     def _slice(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> BufferSlice:
         kind: Any = memory
-        whole = self._whole(memory, nbytes)
-        key = (name, f"{memory} back" if back else memory, whole)
+        key = (name, f"{memory} back" if back else memory)
         if key not in self._buffers:
             session = self._again(name) if back else self._sessions[name]
             seed = (self._params.seed, 2 * self._names.index(name) + back)
-            self._buffers[key] = Buffers(name, session, whole, kind, seed)
+            self._buffers[key] = Buffers(name, session, self._largest, kind, seed)
         return self._buffers[key].part(nbytes)
-
-    def _whole(self, memory: str, nbytes: int) -> int:
-        """Return the bytes of the buffers that a copy has a part of.
-
-        Mapped memory goes from the host to the device as a whole, however little of it is copied.
-        """
-        return nbytes if memory == "mapped" else self._largest
 
 
 def _is_late(group: Group) -> bool:
@@ -339,7 +324,7 @@ def _plain_first(cases: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     def rank(place: int) -> tuple[bool, ...]:
         name, params = cases[place].name, cases[place].params
         return (
-            params["memory"] in ("pinned", "mapped"),
+            params["memory"] == "pinned",
             name == "bidir",
             params["mode"] == "queued",
             params["pattern"] == "together",

@@ -10,7 +10,6 @@ large copies in different ways, and two that meet, where a cache ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
@@ -23,7 +22,7 @@ from gpumap.engine.stats import enough
 from gpumap.model import Estimate, Line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     Fitting = Callable[[Array], tuple[Line, ...]]
 

@@ -93,11 +93,6 @@ def _copy(out: Any, source: Any) -> None:
     out[:] = source
 
 
-def _shift(out: Any, source: Any, value: float) -> None:
-    """Add a value; unsigned integers wrap around, so any value but 0 makes each of them another."""
-    np.add(source, source.dtype.type(value), out=out)
-
-
 def _sum(a: Any, out: Any) -> None:
     narrow = a.dtype.itemsize == np.dtype("f2").itemsize
     with np.errstate(all="ignore"):  # as a device, which warns of nothing
@@ -334,7 +329,6 @@ KERNELS = {
         ),
         Kernel("fill", ("buffer", "scalar"), _copy),
         Kernel("copy", ("buffer", "buffer"), _copy),
-        Kernel("shift", ("buffer", "buffer", "scalar"), _shift),
         Kernel(
             "chain",
             ("matrix", "matrix", "matrix", "matrix"),

@@ -15,13 +15,6 @@ KERNEL copy(GLOBAL ELEMENT *out, const ulong out_at, GLOBAL const ELEMENT *from,
     REST out[out_at + i] = from[from_at + i];
 }
 
-KERNEL shift(GLOBAL ELEMENT *out, const ulong out_at, GLOBAL const ELEMENT *from,
-             const ulong from_at, const ELEMENT value, const ulong size) {
-    SHARE;
-    WHOLE PUT(TAKE(from + from_at + i) + value, out + out_at + i);
-    REST out[out_at + i] = from[from_at + i] + value;
-}
-
 // What only numbers with a fraction can do.
 #ifdef REAL
 #define BINARY(NAME, RESULT) \

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from functools import partial
-from itertools import count
 from types import SimpleNamespace
 
 import here
@@ -18,8 +17,8 @@ from tables import table
 from gpumap.backends.base import Clock
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
-from gpumap.backends.pyopencl.session import PyopenclShared, Timestamps
-from gpumap.errors import DeviceError, OutOfMemory, Unsupported
+from gpumap.backends.pyopencl.session import Timestamps
+from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.kernels import KERNELS
 
 PROGRAMS = table(__file__)
@@ -171,37 +170,6 @@ def test_a_large_copy_moves_every_byte(session, shape, rows):
     expected = np.zeros_like(before)
     expected[rows] = before[rows]
     assert (got(target) == expected).all()
-
-
-@pytest.fixture
-def restless(monkeypatch):
-    """Return a function that makes each mapping end up at another address."""
-    true, moves = PyopenclShared._map, count(1)
-
-    def moved(self, *, blocking):
-        mapping, address, event = true(self, blocking=blocking)
-        return mapping, address + 4096 * next(moves), event
-
-    return lambda: monkeypatch.setattr(PyopenclShared, "_map", moved)
-
-
-def test_memory_that_does_not_stay_in_its_place_is_not_offered(backend, restless):
-    """An array would look where the bytes are no more."""
-    restless()
-    with backend.open(backend.found[0], Clock()) as session:
-        assert "mapped" not in session.features
-        with pytest.raises(Unsupported, match="mapped host memory is not there on opencl"):
-            session.host((4,), "uint8", "mapped")
-
-
-def test_memory_that_moves_later_is_an_error(session, restless):
-    if "mapped" not in session.features:
-        pytest.skip("the driver maps memory to another place each time")
-    array = session.host((100,), "uint8", "mapped")
-    buffer = session.empty((100,), "uint8")
-    restless()
-    with pytest.raises(DeviceError, match="mapped its memory to another place than before"):
-        session.upload(array, buffer)
 
 
 def test_clocks_that_drift_are_brought_together_again():

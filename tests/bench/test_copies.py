@@ -180,7 +180,7 @@ class Late(FakeSession):
         super().synchronize()
 
 
-@pytest.mark.parametrize("features", [("kernels", "pinned", "mapped"), ()])
+@pytest.mark.parametrize("features", [("kernels", "pinned"), ()])
 @pytest.mark.parametrize(
     "benchmark", [partial(dot_on, params=Params((300,))), lambda here: copies_on(here, 400, 5000)]
 )

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from scripts import asked, report, script
 
 TWO = "a->cuda0;b->cuda1"

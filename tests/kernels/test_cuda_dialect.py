@@ -9,7 +9,7 @@ nvrtc = pytest.importorskip(
 )
 ARCHITECTURES = ("compute_75", "compute_80", "compute_90", "compute_100", "compute_120")
 REAL = ("float", "double")
-WHOLE = ("fill", "shift")  # what integers can do too
+WHOLE = ("fill", "copy")  # what integers can do too
 ELEMENTWISE = [name for name, kernel in KERNELS.items() if kernel.file == "elementwise.c"]
 TRAINING = [name for name, kernel in KERNELS.items() if kernel.file == "training.c"]
 TEXT = KERNELS["fill"].text("cuda")

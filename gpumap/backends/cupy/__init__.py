@@ -68,7 +68,7 @@ class CupyBackend(ProbedBackend):
     def features(self, device: Device) -> frozenset[Feature]:
         """Return what devices of its compute capability have; of peers that says nothing."""
         major = int(str(device.facts.get("compute_capability", "0")).partition(".")[0] or 0)
-        found: set[Feature] = {"events", "kernels", "pinned", "mapped", "float16", "float64"}
+        found: set[Feature] = {"events", "kernels", "pinned", "float16", "float64"}
         if major >= _AMPERE:
             found |= {"bfloat16", "tf32"} if has_bfloat16() else {"tf32"}
         return frozenset(found)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.backends.third_party import Current
-    from gpumap.dtypes import Arithmetic, Dtype
+    from gpumap.dtypes import Arithmetic
     from gpumap.model import Device
 
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Call = tuple[str, str, tuple[Any, ...], int]
 
 _BLOCK = 256  # threads
-_WORD = 4  # bytes that a thread copies, of memory that is so aligned
 # Element -> its type in CUDA C++, and what the text needs for it.
 _TYPES = {
     "float16": ("__half", "-DHALF", "-DREAL=float"),
@@ -36,13 +35,6 @@ _TYPES = {
     "uint8": ("unsigned char",),
     "uint32": ("unsigned int",),
 }
-
-
-def in_words(target: int, source: int, nbytes: int) -> tuple[tuple[Dtype, int, int], ...]:
-    """Return type, first byte and count of what a kernel copies: words where both are aligned."""
-    words = nbytes // _WORD if (target | source) % _WORD == 0 else 0
-    done = words * _WORD
-    return ("uint32", 0, words), ("uint8", done, nbytes - done)
 
 
 class CupyBuffer(NativeBuffer):
@@ -65,10 +57,8 @@ class Kernels:
         self._current = current
         self._built: dict[tuple[Any, ...], Any] = {}
 
-    def prepared(
-        self, calls: Sequence[Call], repeat: int, constants: Mapping[str, int]
-    ) -> Callable[[], None]:
-        """Return what queues kernels one after the other, all of them `repeat` times."""
+    def prepared(self, calls: Sequence[Call], constants: Mapping[str, int]) -> Callable[[], None]:
+        """Return what queues kernels one after the other."""
         current = self._current
         with current:
             ready = [
@@ -79,7 +69,7 @@ class Kernels:
                 )
                 for kernel, dtype, given, size in calls
                 if size or KERNELS[kernel].group
-            ] * repeat
+            ]
 
         def queue() -> None:
             with current:

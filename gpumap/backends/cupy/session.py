@@ -2,10 +2,6 @@
 
 Copies go by address, so that any type can be moved and a copy costs the host as little as CUDA
 allows.
-
-To a copy engine `mapped` memory would be pinned memory under another name. What it is for is that a
-kernel uses it where it is, so that is what a copy to or from it is here: the kernel `shift` by
-nothing, which reads or writes the host's memory over the link, 128 bytes of each warp at a time.
 """
 
 from __future__ import annotations
@@ -28,9 +24,9 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, in_words, peak
+from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, peak
 from gpumap.backends.device_clock import DeviceClock
-from gpumap.backends.host_memory import Shared, behind
+from gpumap.backends.host_memory import Shared
 from gpumap.backends.peers import reached
 from gpumap.backends.third_party import Current, third_party_errors
 from gpumap.dtypes import has_bfloat16, numpy_dtype
@@ -53,21 +49,9 @@ class CupyPinned(Shared):
     CuPy's pool rounds up to a power of two and keeps what was freed.
     """
 
-    flags = 0
-
     def __init__(self, session: Any, nbytes: int) -> None:
-        self._memory = cupy.cuda.PinnedMemory(max(nbytes, 1), self.flags)
+        self._memory = cupy.cuda.PinnedMemory(max(nbytes, 1))
         super().__init__(session, int(self._memory), max(nbytes, 1))
-
-
-class CupyMapped(CupyPinned):
-    """Pinned memory that also has an address on the device."""
-
-    flags = 2  # cudaHostAllocMapped
-
-    def __init__(self, session: Any, nbytes: int) -> None:
-        super().__init__(session, nbytes)
-        self.on_device = int(runtime.pointerGetAttributes(self.address).devicePointer)
 
 
 class CupyMark:
@@ -111,14 +95,12 @@ class CupySession(Session):
             return CupyBuffer(self, cupy.empty(shape, held), numpy_dtype(dtype))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return host memory; pinned and mapped are never replaced by pageable."""
+        """Return host memory; pinned is never replaced by pageable."""
         if memory == "pageable":
             return pageable(shape, numpy_dtype(dtype))
         require(self, memory, f"{memory} host memory")
         with self.current():
-            nbytes = bytes_of(shape, numpy_dtype(dtype))
-            kind = CupyMapped if memory == "mapped" else CupyPinned
-            return kind(self, nbytes).array(shape, dtype)
+            return CupyPinned(self, bytes_of(shape, numpy_dtype(dtype))).array(shape, dtype)
 
     def upload(self, source: Array, target: CupyBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory, which is kept until it was waited for.
@@ -127,11 +109,6 @@ class CupySession(Session):
         manual no longer promises otherwise.
         """
         check_copy(source, target)
-        if isinstance(shared := behind(source, self), CupyMapped):
-            read = shared.on_device + shared.offset(source)
-            self._by_kernel(target.address, read, target.nbytes, repeat)
-            self._held.append(source)
-            return
         whole = np.ascontiguousarray(source)
         self._held.append(whole)
         kind = runtime.memcpyHostToDevice
@@ -141,10 +118,6 @@ class CupySession(Session):
         """Queue a copy to host memory."""
         check_download(source, target)
         self._held.append(target)
-        if isinstance(shared := behind(target, self), CupyMapped):
-            written = shared.on_device + shared.offset(target)
-            self._by_kernel(written, source.address, source.nbytes, repeat)
-            return
         kind = runtime.memcpyDeviceToHost
         self._move(target.ctypes.data, source.address, source.nbytes, kind, repeat)
 
@@ -180,7 +153,7 @@ class CupySession(Session):
                 (kernel, dtype.name, (*source, results, np.uint64(0)), size),
                 (kernel, dtype.name, (results, np.uint64(0), *target), parts),
             ]
-        return self._kernels.prepared(launches, 1, built)
+        return self._kernels.prepared(launches, built)
 
     def mark(self) -> CupyMark:
         """Queue an event and return it."""
@@ -236,14 +209,6 @@ class CupySession(Session):
                 for _ in range(repeat):
                     copy(target, source, nbytes, kind, stream)
 
-    def _by_kernel(self, target: int, source: int, nbytes: int, repeat: int) -> None:
-        """Queue copies by a kernel, between addresses of the device."""
-        at, launches = np.uint64(0), []
-        for dtype, start, count in in_words(target, source, nbytes):
-            places = (np.uint64(target + start), at, np.uint64(source + start), at)
-            launches.append(("shift", dtype, (*places, np.dtype(dtype).type(0)), count))
-        self._kernels.prepared(launches, repeat, {})()
-
     def current(self) -> Current:
         """Make device and stream current, and turn CuPy's errors into gpumap's."""
         return self._current
@@ -257,7 +222,6 @@ def _features(ordinal: int) -> frozenset[Feature]:
         "events": True,
         "kernels": True,
         "pinned": True,
-        "mapped": bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCanMapHostMemory, ordinal)),
         "float16": True,
         "float64": True,
         "bfloat16": ampere and has_bfloat16(),

@@ -17,10 +17,10 @@ made with it are marked `simulated`.
     uuid = "GPU-00000000-0000-0000-0000-000000000000"
     type = "gpu"                   # or "other"; OpenCL's word for what it drives
     memory = 17179869184           # bytes
-    locked = 0                     # bytes of pinned or mapped host memory in one piece; 0: any
+    locked = 0                     # bytes of pinned host memory in one piece; 0: any
     hardware = ["card 0"]           # what it shares with other devices
     engine = "bus 0"               # devices of one engine never work at the same time
-    features = ["kernels", "float64"]  # also pinned, mapped, events, float16, bfloat16, tf32
+    features = ["kernels", "float64"]  # also pinned, events, float16, bfloat16, tf32
     rate = 1e11                    # FLOP/s of a product
     double = 1.0                   # times as long that a product of float64 takes
     peak = 0.0                     # FLOP/s that no product can exceed; 0: not known

@@ -85,9 +85,9 @@ class PyopenclBackend(ProbedBackend):
             return PyopenclSession(device, clock, context, devices[ref.part or 0])
 
     def features(self, device: Device) -> frozenset[Feature]:
-        """Return what its driver lists; that memory can be mapped is taken for granted."""
+        """Return what its driver lists."""
         listed: Any = str(device.facts.get("features", "")).split()
-        return frozenset(listed) | {"mapped"}
+        return frozenset(listed)
 
 
 def inventory(host: Host) -> Probe:

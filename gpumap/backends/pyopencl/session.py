@@ -5,12 +5,6 @@ command wait for it, so a session keeps its events until it synchronises; a buff
 kernel argument is not kept alive by OpenCL, so the session does; each local size compiles anew, so
 that there is one of each kernel.
 
-`mapped` memory is a buffer of the context that the driver put into the host's memory
-(ALLOC_HOST_PTR). It is the host's while it is mapped. A copy to or from it unmaps it, lets the
-device copy from one buffer to the other, and maps it again: three commands, and whatever the driver
-does for them. PoCL, whose device is the host, maps in no time, and there the figures are those of
-the device's own copy; drivers of cards may move the bytes when memory is mapped.
-
 Which clock a driver stamps with is not told, and differs: PoCL's is CLOCK_MONOTONIC_RAW, Intel's
 CLOCK_MONOTONIC. If a marker's stamp falls between two looks at one of them, that clock is read
 beside the host's; else the marker's own end is taken as now.
@@ -34,7 +28,6 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
-from gpumap.backends.host_memory import Shared, behind
 from gpumap.backends.pyopencl.launch import (
     Facts,
     Kernels,
@@ -46,19 +39,18 @@ from gpumap.backends.pyopencl.launch import (
     product_of,
 )
 from gpumap.backends.third_party import third_party_errors
-from gpumap.errors import DeviceError, OutOfMemory, Unsupported
+from gpumap.errors import DeviceError, OutOfMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, HostMemory, Mark, Route
     from gpumap.backends.pyopencl.launch import Launch
     from gpumap.dtypes import Array, Dtype
     from gpumap.model import Device
 
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
-_TRIED = 4096  # bytes that are mapped to see whether they stay in their place
 _CLOCKS = tuple(
     getattr(time, name)
     for name in ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW")
@@ -101,38 +93,6 @@ class Timestamps:
         return stop - start, ((start + stop) / 2, stamp)
 
 
-class PyopenclShared(Shared):
-    """A buffer in host memory, mapped whenever the host may look at it."""
-
-    def __init__(self, session: Any, queue: Any, nbytes: int) -> None:
-        self.native = allocate(session.context, nbytes, cl.mem_flags.ALLOC_HOST_PTR)
-        self._queue = queue
-        self._mapping, address, _ = self._map(blocking=True)
-        super().__init__(session, address, max(nbytes, 1))
-
-    def lent(self, copy: Callable[[], Any]) -> Iterator[Any]:
-        """Queue `copy` while the device has the memory; yield the events of all three commands.
-
-        Raises:
-            DeviceError: the memory came back at another address, where no array looks.
-        """
-        yield self._mapping.release(self._queue)
-        yield copy()
-        self._mapping, address, event = self._map(blocking=False)
-        yield event
-        if address != self.address:
-            message = f"{self.session.device.ref} mapped its memory to another place than before"
-            raise DeviceError(message, "use pageable memory")
-
-    def _map(self, *, blocking: bool) -> tuple[Any, int, Any]:
-        access = cl.map_flags.READ | cl.map_flags.WRITE
-        shape = (self.native.size,)
-        array, event = cl.enqueue_map_buffer(
-            self._queue, self.native, access, 0, shape, "uint8", is_blocking=blocking
-        )
-        return array.base, int(array.__array_interface__["data"][0]), event
-
-
 @dataclass(frozen=True, slots=True)
 class PyopenclMark:
     """A marker command in a queue, and its event."""
@@ -150,7 +110,7 @@ class PyopenclSession(Session):
         self._facts = Facts.of(native, context)
         profiling = cl.command_queue_properties.PROFILING_ENABLE
         self._opened: Any = cl.CommandQueue(context, native, profiling)  # None once it is closed
-        self.features = features(native) | self._mapped()
+        self.features = features(native)
         self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
@@ -183,17 +143,15 @@ class PyopenclSession(Session):
         return PyopenclBuffer(self, native, shape, dtype)
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return host memory: pageable, mapped, or pinned where the device has memory of its own.
+        """Return host memory: pageable, or pinned where the device has memory of its own.
 
-        Pinned memory is a buffer too, which stays mapped: copies read and write it as host memory.
+        Pinned memory is a buffer, which stays mapped: copies read and write it as host memory.
         """
         if memory == "pageable":
             return pageable(shape, dtype)
         require(self, memory, f"{memory} host memory")
         nbytes = bytes_of(shape, dtype)
         with third_party_errors(self.device):
-            if memory == "mapped":
-                return PyopenclShared(self, self._queue, nbytes).array(shape, dtype)
             native = allocate(self.context, nbytes, cl.mem_flags.ALLOC_HOST_PTR)
             access = cl.map_flags.READ | cl.map_flags.WRITE
             array, _ = cl.enqueue_map_buffer(self._queue, native, access, 0, shape, dtype)
@@ -203,24 +161,14 @@ class PyopenclSession(Session):
     def upload(self, source: Array, target: PyopenclBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device."""
         check_copy(source, target)
-        if not target.nbytes:  # OpenCL refuses to copy nothing
-            return
-        if (shared := behind(source, self)) is None:
+        if target.nbytes:  # OpenCL refuses to copy nothing
             self._transfer(target.native, source, repeat, dst_offset=target.at)
-            return
-        places = {"src_offset": shared.offset(source), "dst_offset": target.at}
-        self._lend(shared, repeat, target.native, shared.native, target.nbytes, places)
 
     def download(self, source: PyopenclBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device to host memory."""
         check_copy(source, target)
-        if not source.nbytes:
-            return
-        if (shared := behind(target, self)) is None:
+        if source.nbytes:
             self._transfer(target, source.native, repeat, src_offset=source.at)
-            return
-        places = {"src_offset": source.at, "dst_offset": shared.offset(target)}
-        self._lend(shared, repeat, shared.native, source.native, source.nbytes, places)
 
     def _route(self, there: Any) -> Route:
         if there is self:
@@ -360,32 +308,6 @@ class PyopenclSession(Session):
         with third_party_errors(self.device):
             for _ in range(repeat):
                 keep(copy())
-
-    def _lend(
-        self,
-        shared: PyopenclShared,
-        repeat: int,
-        target: Any,
-        source: Any,
-        nbytes: int,
-        places: Mapping[str, int],
-    ) -> None:
-        """Queue copies between the device and memory that it shares with the host."""
-        copy = partial(cl.enqueue_copy, self._queue, target, source, byte_count=nbytes, **places)
-        with third_party_errors(self.device):
-            for _ in range(repeat):
-                self._events.extend(shared.lent(copy))
-
-    def _mapped(self) -> frozenset[Feature]:
-        """Return the feature if memory that is mapped a second time is where it was before."""
-        try:
-            with third_party_errors(self.device):
-                shared = PyopenclShared(self, self._queue, _TRIED)
-                for event in shared.lent(partial(cl.enqueue_marker, self._queue)):
-                    event.wait()
-        except (DeviceError, Unsupported):
-            return frozenset()
-        return frozenset({"mapped"})
 
     def _queue_launch(self, launch: Launch) -> None:
         with third_party_errors(self.device):

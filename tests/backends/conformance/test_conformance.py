@@ -31,8 +31,6 @@ from gpumap.bench.verified_copies import Buffers, HostCopy
 from gpumap.engine.products import Pair, Product
 from gpumap.errors import GpumapError, OutOfMemory, Unsupported
 
-SPECIAL = pytest.mark.parametrize("memory", ["pinned", "mapped"])
-
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1,), (1000,), (3, 5), (64, 64), (2, 3, 4)])
@@ -137,7 +135,7 @@ def test_more_than_there_is(session, shape):
     round_trip(session)
 
 
-@pytest.mark.parametrize("memory", ["pageable", "pinned", "mapped"])
+@pytest.mark.parametrize("memory", ["pageable", "pinned"])
 def test_host_memory_is_of_the_kind_that_was_asked_for(session, rng, memory):
     if memory != "pageable" and memory not in session.features:
         with pytest.raises(Unsupported, match=f"{memory} host memory is not there on"):
@@ -149,11 +147,10 @@ def test_host_memory_is_of_the_kind_that_was_asked_for(session, rng, memory):
     assert got(sent(session, array)).tobytes() == wanted.tobytes()
 
 
-@SPECIAL
-def test_rows_of_special_memory_move_both_ways(session, rng, memory):
+def test_rows_of_pinned_memory_move_both_ways(session, rng):
     """At odd places, again and again: each side sees what the other wrote, and only there."""
-    featured(session, memory)
-    there, back = (session.host((1000,), "uint8", memory) for _ in range(2))
+    featured(session, "pinned")
+    there, back = (session.host((1000,), "uint8", "pinned") for _ in range(2))
     buffer = sent(session, poisoned((1000,), "uint8"))
     for start, stop in ((1, 4), (8, 400), (37, 999), (0, 1000), (500, 500)):
         there[...] = wanted = random(rng, (1000,), "uint8")
@@ -167,14 +164,13 @@ def test_rows_of_special_memory_move_both_ways(session, rng, memory):
         assert there.tobytes() == wanted.tobytes()
 
 
-@SPECIAL
-def test_special_memory_outlives_what_it_came_from(session, rng, memory):
+def test_pinned_memory_outlives_what_it_came_from(session, rng):
     """It stays when the session is closed and all is dropped; an exabyte is out of memory."""
-    featured(session, memory)
+    featured(session, "pinned")
     if session.device.backend != "fake":
         with pytest.raises(OutOfMemory):
-            session.host((2**60,), "uint8", memory)
-    array = session.host((5000,), "float32", memory)
+            session.host((2**60,), "uint8", "pinned")
+    array = session.host((5000,), "float32", "pinned")
     array[...] = wanted = random(rng, (5000,), "float32")
     sent(session, array)
     session.close()
@@ -183,13 +179,13 @@ def test_special_memory_outlives_what_it_came_from(session, rng, memory):
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_another_session_takes_special_memory_as_any_other(pair, rng):
+def test_another_session_takes_pinned_memory_as_any_other(pair, rng):
     """It belongs to one session, and is host memory to all of them."""
     with opened(pair[0]) as one, opened(pair[1]) as two:
-        for memory in {"pinned", "mapped"} & one.features:
-            array = one.host((300,), "uint8", memory)
-            array[...] = random(rng, (300,), "uint8")
-            assert got(sent(two, array)).tobytes() == array.tobytes()
+        featured(one, "pinned")
+        array = one.host((300,), "uint8", "pinned")
+        array[...] = random(rng, (300,), "uint8")
+        assert got(sent(two, array)).tobytes() == array.tobytes()
 
 
 def test_a_copy_inside_a_session(session, rng):

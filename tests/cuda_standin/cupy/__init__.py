@@ -205,22 +205,9 @@ def memcpyPeerAsync(dst, dstDevice, src, srcDevice, size, stream):  # noqa: N802
     _gpu.copy_inside(dst, src, size, _gpu.queue_at(stream), ends)
 
 
-class PointerAttributes:
-    def __init__(self, device, devicePointer, hostPointer, type):  # noqa: A002, N803
-        self.device, self.devicePointer, self.hostPointer = device, devicePointer, hostPointer
-        self.type = type
-
-
-def pointerGetAttributes(ptr):  # noqa: N802
-    block, at = _gpu.found(ptr)
-    if block is None:
-        raise _gpu.CUDARuntimeError(1)
-    return PointerAttributes(block.device, block.alias + at, block.address + at, 1)
-
-
 _CONSTANTS = {
     "memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "memcpyDeviceToDevice": 3,
-    "hostAllocMapped": 2, "cudaDevAttrCanMapHostMemory": 19, "cudaDevAttrMemoryClockRate": 36,
+    "cudaDevAttrMemoryClockRate": 36,
     "cudaDevAttrGlobalMemoryBusWidth": 37, "cudaDevAttrHostNativeAtomicSupported": 86,
     "cudaDevAttrPageableMemoryAccess": 88,
     "cudaDevAttrPageableMemoryAccessUsesHostPageTables": 100,
@@ -230,7 +217,7 @@ MODULES = {
     "cupy.cuda.runtime": (
         getDeviceCount, driverGetVersion, runtimeGetVersion, getDeviceProperties,
         deviceGetPCIBusId, deviceGetAttribute, deviceCanAccessPeer, deviceEnablePeerAccess,
-        memcpyAsync, memcpyPeerAsync, pointerGetAttributes, _gpu.CUDARuntimeError, _CONSTANTS,
+        memcpyAsync, memcpyPeerAsync, _gpu.CUDARuntimeError, _CONSTANTS,
     ),
     "cupy.cuda.device": (Device, {}),
     "cupy.cuda.nccl": (

@@ -25,7 +25,7 @@ EAGER = os.environ.get("GPUMAP_STANDIN_EAGER", "")
 TOTAL = 4 << 30  # bytes of each device
 LOCK = threading.RLock()
 POISON, GUARD, FENCE = 0xFF, 64, 0xC5  # NaN in every type; bytes around each block, and their value
-_DEVICE, _MAPPED = 1 << 56, 1 << 55  # no address of the host has these bits
+_DEVICE = 1 << 56  # no address of the host has this bit
 _STATUS = {
     2: "cudaErrorMemoryAllocation", 400: "cudaErrorInvalidResourceHandle",
     101: "cudaErrorInvalidDevice", 600: "cudaErrorNotReady",
@@ -131,9 +131,6 @@ class Block:
         self.held[:GUARD] = self.held[GUARD + size :] = FENCE
         host = self.bytes.ctypes.data
         self.address = host if kind == "pinned" else host | _DEVICE
-        self.alias = host | _MAPPED if kind == "mapped" else self.address
-        if kind == "mapped":
-            self.address = host
         _note(self)
 
     def check(self):
@@ -145,9 +142,8 @@ class Block:
         self.freed = True
         self.bytes[:] = 0xDB
         with LOCK:
-            for address in {self.address, self.alias}:
-                at = bisect.bisect_left(_places, address)
-                del _places[at], _blocks[at]
+            at = bisect.bisect_left(_places, self.address)
+            del _places[at], _blocks[at]
 
 
 _places, _blocks = [], []  # by address
@@ -155,10 +151,9 @@ _places, _blocks = [], []  # by address
 
 def _note(block):
     with LOCK:
-        for address in {block.address, block.alias}:
-            at = bisect.bisect_left(_places, address)
-            _places.insert(at, address)
-            _blocks.insert(at, block)
+        at = bisect.bisect_left(_places, block.address)
+        _places.insert(at, block.address)
+        _blocks.insert(at, block)
 
 
 def found(address):
@@ -175,14 +170,14 @@ def start(address):
 
 
 def region(address, nbytes, device=None):
-    """Return the block and the bytes that a device uses: they are its own, a peer's, or mapped."""
+    """Return the block and the bytes that a device uses: they are its own, or a peer's."""
     device = CURRENT.device if device is None else device
     block, at = found(address)
-    if block is None or block.kind == "pinned" or address == block.address != block.alias:
+    if block is None or block.kind == "pinned":
         raise Misuse(f"{address:#x} is no memory of a device")
     if at + nbytes > block.size:
         raise Misuse(f"{nbytes} bytes from {at} on are past the end of {block.size}")
-    if block.kind == "device" and block.device != device and (device, block.device) not in PEERS:
+    if block.device != device and (device, block.device) not in PEERS:
         raise Misuse(f"device {device} uses memory of device {block.device}")
     return block, block.bytes[at : at + nbytes]
 
@@ -217,10 +212,10 @@ class PinnedMemory:
     def __init__(self, size, flags=0):
         if size > TOTAL or fault("memory"):
             raise CUDARuntimeError(2)
-        if flags not in (0, 2):
+        if flags:
             raise Misuse(f"flags of pinned memory: {flags}")
         self.size, self.device_id = size, CURRENT.device
-        self._block = Block(size, CURRENT.device, "mapped" if flags else "pinned")
+        self._block = Block(size, CURRENT.device, "pinned")
         self.ptr = self._block.address
 
     def __int__(self):
@@ -257,7 +252,7 @@ def write_pageable(address, data):
 
 
 def _host_side(address, nbytes):
-    if address >= _MAPPED:
+    if address >= _DEVICE:
         raise Misuse(f"{address:#x} is no address of the host")
     block, at = found(address)
     if block is not None and at + nbytes > block.size:
