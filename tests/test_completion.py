@@ -130,7 +130,7 @@ OF_A_BENCHMARK = ("--cases", "--dtype", "--comm")  # its own words: it is loaded
 
 @pytest.mark.parametrize("line", [
     "gpumap ", "gpumap bench dot --", "gpumap bench dot --cases so", "gpumap bench dot --dtype fl",
-    "gpumap bench chain --cases m", "gpumap bench allreduce --comm n",
+    "gpumap bench chain --cases s", "gpumap bench allreduce --comm n",
     "gpumap bench train --rule b", "gpumap transfer-cost --cases h", "gpumap predict --algorithm r",
     "gpumap check --backend n", "gpumap compare b", "gpumap explain s",
 ])  # fmt: skip

@@ -1,20 +1,17 @@
 """A chain of small operations, log(exp(relu(x.w + b))): in one kernel, in many, and on the host.
 
-Cases, each at every number of rows; x is on the device already, what moving it costs is the
-question of `transfer-cost`:
+Cases, each at every number of rows, on the fastest device of a map; x is there already, what moving
+it costs is the question of `transfer-cost`:
 
-    separate   one kernel for each operation, on the fastest device
-    fused      one kernel, there: against `separate`
+    separate   one kernel for each operation
+    fused      one kernel: against `separate`
     host       NumPy, with all cores where it uses them; beside that device
-    solo       one kernel on each device, alone, with its own rows of `many`
-    many       the rows split over the names, one kernel on each: against `fused`
 
 What is measured of them is in `gpumap.bench.chain_work`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +24,10 @@ from gpumap.bench.chain_work import (
     DeviceIteration,
     Dtype,
     HostIteration,
-    Job,
     Placed,
 )
-from gpumap.bench.gains import Figures
 from gpumap.bench.keys import ChainKey
-from gpumap.bench.names import ReferenceRecipe, check_names, one_device
+from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.dtypes import ITEMSIZE
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
@@ -41,39 +36,36 @@ from gpumap.engine.needs import check_features
 from gpumap.engine.sampling import BUSY, times
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import played
-from gpumap.errors import QuestionError, Unsupported
+from gpumap.errors import Unsupported
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, single_device, unsupported
 from gpumap.judge.phrases import answer, interval, names, value
-from gpumap.model import Binding, Case, Group, Plan, Reason, Work
+from gpumap.model import Case, Group, Plan, Reason, Work
 from gpumap.text import short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Session
     from gpumap.machine.blas import Cores
-    from gpumap.model import Estimate, Headline, Measurement, Param, Report, Role, Samples
+    from gpumap.model import (
+        Binding,
+        Estimate,
+        Headline,
+        Measurement,
+        Param,
+        Report,
+        Role,
+        Samples,
+    )
 
 KEY = "chain"
-_CASES = (
-    CaseSpec("separate"),
-    CaseSpec("fused"),
-    CaseSpec("host"),
-    CaseSpec("solo"),
-    CaseSpec("many", several=True),
-)
-_ROLES: dict[str, Role] = {"host": "host", "solo": "solo"}
-CASES = tuple(case.name for case in _CASES)
-DTYPES: tuple[Dtype, ...] = ("float32", "float64")
 HOST = "host"
+CASES = ("separate", "fused", HOST)
+DTYPES: tuple[Dtype, ...] = ("float32", "float64")
 # What a case is judged by, and so what must be measured with it.
-_BESIDE = {
-    "fused": ("separate", "host"),
-    "separate": ("host",),
-    "many": ("fused", "separate", "host", "solo"),
-}
-_AGAINST = {"fused": "separate", "many": "fused"}  # what its speed-up is over
-_MATTERS = (("separate", "fused"), ("host",), ("many",), ("solo",))
+_BESIDE = {"fused": ("separate", "host"), "separate": ("host",)}
+_AGAINST = {"fused": "separate"}  # what its speed-up is over
+_MATTERS = (("separate", "fused"), ("host",))
 _PILOT = 10_000  # rows, or as many as are requested
 _WIDE = 8  # bytes of a float64
 
@@ -94,118 +86,75 @@ class Params:
         return tuple(case for case in CASES if case in {*self.cases, *beside})
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Where the cases run: the names, the fastest of them, and why some can run no kernel."""
-
-    bindings: tuple[Binding, ...]
-    fastest: Binding
-    lacking: Mapping[str, Reason]  # by name
-
-    def places(self, name: str) -> list[tuple[Binding, ...]]:
-        """Return the devices of each row of a case."""
-        if name == "solo":
-            return [(binding,) for binding in self.bindings]
-        return [self.bindings if name == "many" else (self.fastest,)]
-
-    def skip(self, name: str, place: Sequence[Binding]) -> Reason | None:
-        """Return why a case cannot be measured."""
-        lacking = next((self.lacking[b.name] for b in place if b.name in self.lacking), None)
-        return one_device(SPEC, name, self.bindings) or lacking
-
-    def share(self, binding: Binding, rows: int) -> slice:
-        """Return a name's rows of `many`."""
-        number, count = self.bindings.index(binding), len(self.bindings)
-        return slice(rows * number // count, rows * (number + 1) // count)
-
-
-def plan(setting: Setting, params: Params) -> Plan:
-    """Return a group for each number of rows."""
+def plan(place: Binding, params: Params, skip: Reason | None = None) -> Plan:
+    """Return a group for each number of rows; `skip` is why nothing runs there."""
     groups: list[Group] = []
     for rows in params.rows:
-        cases = tuple(_cases(setting, params, rows))
+        cases = tuple(_cases(place, params, rows, skip))
         first = int(any(case.name == "fused" for case in cases))
         groups.append(Group(cases, str(rows), ordered(cases, *_MATTERS), COMPARABLE, first=first))
     most = max(params.rows)
     largest = most * max(INNER, COLUMNS) * ITEMSIZE[params.dtype]
-    return Plan(tuple(groups), _memory(setting, params, most), largest)
+    return Plan(tuple(groups), _memory(place, params, most), largest)
 
 
 class Chain(Benchmark):
-    """The cases of a plan, on opened sessions."""
+    """The cases of a plan, on an opened session."""
 
     key = KEY
-    work = "split"
 
     def __init__(
-        self, setting: Setting, devices: OpenDevices, cores: Cores, params: Params
+        self,
+        place: Binding,
+        devices: OpenDevices,
+        cores: Cores,
+        params: Params,
+        skip: Reason | None = None,
     ) -> None:
-        self.plan = plan(setting, params)
-        self._setting, self._params = setting, params
-        self._devices, self._cores = devices, cores
+        self.plan = plan(place, params, skip)
+        self._place, self._params = place, params
+        self._clock, self._cores = devices.clock, cores
+        self._session = devices.sessions[place.name]
         self._data: Data | None = None
-        self._placed: dict[tuple[str, int, int], Placed] = {}
+        self._placed: Placed | None = None
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
-        """Let go of what the group before had on its devices."""
-        self._placed = {}
+        """Let go of what the group before had on its device."""
+        self._data = self._placed = None
 
     def iteration(self, case: Case) -> Iteration:
-        """Put a case's rows where they are needed."""
-        rows = int(case.params["rows"])
-        if self._data is None or self._data.rows != rows:
-            self._data = Data(rows, self._params.dtype, self._params.seed, self._session)
+        """Put the rows where they are needed."""
+        rows, params = int(case.params["rows"]), self._params
+        if self._data is None:
+            self._data = Data(rows, params.dtype, params.seed, self._session)
         return played(self._iteration(case, self._data), self._session, self._data.nbytes)
 
     def _iteration(self, case: Case, data: Data) -> Iteration:
         if case.name == HOST:
-            return HostIteration(data, self._devices.clock, self._cores)
-        split, fused = case.name in ("solo", "many"), case.name != "separate"
-        placed = [self._place(binding, data, split=split) for binding in case.bindings]
-        return DeviceIteration([Job.of(each, fused=fused) for each in placed])
+            return HostIteration(data, self._clock, self._cores)
+        if self._placed is None:
+            self._placed = Placed(self._place.name, self._session, data)
+        return DeviceIteration(self._placed, fused=case.name == "fused")
 
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return time and rate of each case, and what it gains over its reference."""
-        figures = ChainFigures(group, samples, confidence)
-        return {case.id: figures.of(case) for case in group.cases if case.id in samples}
-
-    @property
-    def _session(self) -> Session:
-        return self._devices.sessions[self._setting.fastest.name]
-
-    def _place(self, binding: Binding, data: Data, *, split: bool) -> Placed:
-        rows = self._setting.share(binding, data.rows) if split else slice(0, data.rows)
-        key = (binding.name, rows.start, rows.stop)
-        if key not in self._placed:
-            session = self._devices.sessions[binding.name]
-            self._placed[key] = Placed(binding.name, session, data, rows)
-        return self._placed[key]
-
-
-class ChainFigures:
-    """The metrics of a group, block by block."""
-
-    def __init__(self, group: Group, samples: Mapping[str, Samples], confidence: float) -> None:
-        self._samples, self._confidence = samples, confidence
-        self._blocks = {id_: by_block(found) for id_, found in samples.items()}
-        self._host = next((c.id for c in group.cases if c.name == "host"), "")
-        self._several = Figures(group, samples, confidence, one="fused")
-
-    def of(self, case: Case) -> dict[str, Estimate]:
-        """Return the figures of one case."""
-        samples, many = self._samples[case.id], case.name == "many"
-        found = self._several.of(case) if many else time_and_rate(case, samples, self._confidence)
-        more = {} if many else {"speedup": self._over(case, case.against or "")}
-        if case.name != HOST and not many:
-            more["device_time"] = device_time(samples, self._confidence)
-        if case.name in ("fused", "separate", "many"):
-            more["speedup_over_host"] = self._over(case, self._host)
-        return found | {name: figure for name, figure in more.items() if figure is not None}
-
-    def _over(self, case: Case, other: str) -> Estimate | None:
-        return ratio(self._blocks.get(other, {}), self._blocks[case.id], self._confidence)
+        """Return time and rate of each case, and what it gains over its reference and the host."""
+        blocks = {id_: by_block(found) for id_, found in samples.items()}
+        host = next((case.id for case in group.cases if case.name == HOST), "")
+        found = {}
+        for case in (case for case in group.cases if case.id in samples):
+            others = {"speedup": case.against or "", "speedup_over_host": host}
+            gains = {
+                name: ratio(blocks.get(other, {}), blocks[case.id], confidence)
+                for name, other in others.items()
+                if case.name != HOST
+            }
+            if case.name != HOST:
+                gains["device_time"] = device_time(samples[case.id], confidence)
+            known = {name: figure for name, figure in gains.items() if figure is not None}
+            found[case.id] = time_and_rate(case, samples[case.id], confidence) | known
+        return found
 
 
 def lacking(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> dict[str, Reason]:
@@ -229,40 +178,30 @@ def pilot(
     data = Data(rows, params.dtype, params.seed, next(iter(sessions.values())))
 
     def prepare(session: Session) -> Callable[[], None]:
-        return Job.of(Placed("", session, data, slice(0, data.rows))).queue
+        return DeviceIteration(Placed("", session, data)).queue
 
     return times(bindings, sessions, clock, prepare, most)
 
 
-def _cases(setting: Setting, params: Params, rows: int) -> Iterator[Case]:
+def _cases(place: Binding, params: Params, rows: int, skip: Reason | None) -> Iterator[Case]:
     ids: dict[str, str] = {}
     keys: dict[str, Param] = {"rows": rows, "dtype": params.dtype}
     for name in params.wanted:
-        for place in setting.places(name):
-            share = setting.share(place[0], rows) if name == "solo" else slice(0, rows)
-            work = Work(len(place), (share.stop - share.start) * OPERATIONS)
-            skip = setting.skip(name, place)
-            against = None if skip else ids.get(_AGAINST.get(name, ""))
-            role = _ROLES.get(name, "measured")
-            case = Case(KEY, name, keys, place, work, against, skip, role=role)
-            ids[name] = case.id
-            yield case
+        against = None if skip else ids.get(_AGAINST.get(name, ""))
+        role: Role = "host" if name == HOST else "measured"
+        work = Work(1, rows * OPERATIONS)
+        case = Case(KEY, name, keys, (place,), work, against, skip, role=role)
+        ids[name] = case.id
+        yield case
 
 
-def _memory(setting: Setting, params: Params, rows: int) -> dict[str, int]:
+def _memory(place: Binding, params: Params, rows: int) -> dict[str, int]:
     """Return the bytes that the largest number of rows takes, by device id, and on the host."""
-    cases, item = params.wanted, ITEMSIZE[params.dtype]
-    x, y = (rows * width * item for width in (INNER, COLUMNS))
-    memory = dict.fromkeys((b.device.id for b in setting.bindings), 0)
-    memory[setting.fastest.device.id] += x + y * sum(c in cases for c in ("fused", "separate"))
-    for binding in setting.bindings if {"solo", "many"} & {*cases} else ():
-        shared = setting.share(binding, rows)
-        results = ("solo" in cases) + ("many" in cases)
-        memory[binding.device.id] += (x + results * y) * (shared.stop - shared.start) // rows
-    results = 1 + ("host" in cases)  # one for what devices made
+    x, y = (rows * width * ITEMSIZE[params.dtype] for width in (INNER, COLUMNS))
+    kept = sum(case in params.wanted for case in ("fused", "separate"))
+    results = 1 + ("host" in params.wanted)  # one for what devices made
     checked = min(rows, BLOCK) * (INNER + 4 * COLUMNS) * _WIDE
-    memory["host"] = x + results * y + checked
-    return memory
+    return {place.device.id: x + kept * y, "host": x + results * y + checked}
 
 
 class ChainRecipe(ReferenceRecipe):
@@ -278,13 +217,7 @@ class ChainRecipe(ReferenceRecipe):
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return the plan by the reference that is named, or by the first name."""
-        check_names(SPEC, bindings, self.cases)
-        least = min(self.params.rows)
-        if "many" in self.params.wanted and least < len(bindings):
-            few = f"{least} rows cannot be split over {len(bindings)} names"
-            raise QuestionError(few, f"choose --rows {len(bindings)} or more")
-        first = self.named(bindings) or bindings[0]
-        return plan(Setting(tuple(bindings), first, {}), self.params)
+        return plan(self.named(bindings) or bindings[0], self.params)
 
     def benchmark(self, devices: OpenDevices) -> Chain:
         """Return the chains on open devices; the reference is one that runs kernels."""
@@ -297,8 +230,8 @@ class ChainRecipe(ReferenceRecipe):
         first = self.named(bindings) or self.chosen(able or bindings, devices)
         if able and first.name in without:
             raise Unsupported(without[first.name].text, "name another device by --reference")
-        setting = Setting(bindings, first, without)
-        return Chain(setting, devices, Cores(devices.cpus), self.params)
+        skip = without.get(first.name)
+        return Chain(first, devices, Cores(devices.cpus), self.params, skip)
 
 
 def _title(case: Case) -> str:
@@ -345,17 +278,15 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 SPEC = BenchmarkSpec(
     KEY,
-    _CASES,
+    tuple(map(CaseSpec, CASES)),
     (
-        Family(("separate", "fused", "host", "solo", "many"), ("rows", "dtype"),
-               ("time", "rate", "speedup", "speedup_over_host", "efficiency", "ideal",
-                "ideal_balanced", "overlap", "device_time")),
+        Family(CASES, ("rows", "dtype"),
+               ("time", "rate", "speedup", "speedup_over_host", "device_time")),
     ),
     command=("bench", "chain"),
     recipe=ChainRecipe,
     columns=("case", Column("on", cell=_where), "time", "rate",
-             "speed-up", Column("over host", "speedup_over_host"), "ideal", "of ideal",
-             "efficiency", "overlap", "error", "n", "trust", "status"),
+             "speed-up", Column("over host", "speedup_over_host"), "error", "n", "trust", "status"),
     title=_title,
     speedups=True,
     row_key=ChainKey,

@@ -14,17 +14,15 @@ whole is 1 + |x_i||w_j| + |b|.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.dtypes import ITEMSIZE, ROUNDING, Array, np
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import METHOD, hollow_array, is_hollow, judged, largest, moved, worse
+from gpumap.engine.verify import METHOD, hollow_array, is_hollow, judged, largest, moved
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpumap.backends.base import Clock, Session
     from gpumap.engine.base import Events
@@ -78,38 +76,34 @@ class Data:
         np.maximum(out, 0, out=out)
         np.log(np.exp(out, out=out), out=out)
 
-    def check(self, found: Array, rows: slice) -> Check:
-        """Return whether `found` is what the chain makes of some rows, within rounding."""
+    def check(self, found: Array) -> Check:
+        """Return whether `found` is what the chain makes of all rows, within rounding."""
         error, unit = 0.0, _ROUNDED * ROUNDING[self.dtype].write
         w, columns = self.w.astype(np.float64), np.linalg.norm(self.w.astype(np.float64), axis=0)
         with np.errstate(all="ignore"):  # what is wrong may be no number
-            for start in range(rows.start, rows.stop, BLOCK):
-                part = slice(start, min(start + BLOCK, rows.stop))
+            for start in range(0, self.rows, BLOCK):
+                part = slice(start, start + BLOCK)
                 x = self.x[part].astype(np.float64)
                 scale = 1.0 + np.linalg.norm(x, axis=1)[:, None] * columns + abs(self.b)
-                wide = found[part.start - rows.start : part.stop - rows.start].astype(np.float64)
-                missed = abs(wide - np.maximum(x @ w + self.b, 0.0))
+                missed = abs(found[part].astype(np.float64) - np.maximum(x @ w + self.b, 0.0))
                 error = largest(error, missed / (unit * scale))
         return judged(METHOD, error)
 
 
 class Placed:
-    """Some rows of the data on a device, with the weights."""
+    """The data on a device, with the weights."""
 
-    def __init__(self, name: str, session: Session, data: Data, rows: slice) -> None:
-        self.name, self.session, self.data, self.rows = name, session, data, rows
-        self.count = rows.stop - rows.start
-        self._w, self._b, self._x = (
-            moved(array, session) for array in (data.w, data.b, data.x[rows])
-        )
+    def __init__(self, name: str, session: Session, data: Data) -> None:
+        self.name, self.session, self.data = name, session, data
+        self._w, self._b, self._x = (moved(array, session) for array in (data.w, data.b, data.x))
 
     def upload(self) -> None:
         """Queue the copy of x to the device once more, as a call that moves its input would."""
-        self.session.upload(self.data.x[self.rows], self._x)
+        self.session.upload(self.data.x, self._x)
 
     def elementwise(self, out: Any) -> Callable[[], None]:
         """Return what queues all behind the product, an operation each, on what is in `out`."""
-        size = self.count * COLUMNS
+        size = self.data.rows * COLUMNS
         bias = out, size, self._b, COLUMNS, out
         kernels = [self.session.prepare("add_cyclic", *bias, size=size)]
         kernels += [self.session.prepare(name, out, out, size=size) for name in _BEHIND]
@@ -117,12 +111,13 @@ class Placed:
 
     def one_pass(self, out: Any) -> Callable[[], None]:
         """Return what queues one kernel on what is in `out`, and leaves a result as it is."""
-        return self.session.prepare("relu", out, out, size=self.count * COLUMNS)
+        return self.session.prepare("relu", out, out, size=self.data.rows * COLUMNS)
 
     def job(self, out: Any, *, fused: bool) -> Callable[[], None]:
         """Return what queues the chain in one kernel, or each operation of it."""
         if fused:
-            return self.session.prepare("chain", self._x, self._w, self._b, out, size=self.count)
+            rows = self.data.rows
+            return self.session.prepare("chain", self._x, self._w, self._b, out, size=rows)
         product = partial(self.session.gemm, self._x, self._w, out)
         return partial(_each, [product, self.elementwise(out)])
 
@@ -132,69 +127,42 @@ def _each(jobs: Sequence[Callable[[], None]]) -> None:
         job()
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What one device does in an iteration, and where its result is."""
+class DeviceIteration(Iteration):
+    """The chain on a device, in one kernel or in one for each operation."""
 
-    placed: Placed
-    out: Any
-    queue: Callable[[], None]
-
-    @classmethod
-    def of(cls, placed: Placed, *, fused: bool = True) -> Job:
-        """Return a job with a result of its own: no other may make it right."""
-        out = placed.session.empty((placed.count, COLUMNS), placed.data.dtype)
-        return cls(placed, out, placed.job(out, fused=fused))
+    def __init__(self, placed: Placed, *, fused: bool = True) -> None:
+        """Take a result of its own: no other may make it right."""
+        self._placed, self._session = placed, placed.session
+        self.out = placed.session.empty((placed.data.rows, COLUMNS), placed.data.dtype)
+        self._job = placed.job(self.out, fused=fused)
 
     def poison(self) -> None:
         """Fill the result with NaN."""
-        destination = self._destination()
+        destination = self._placed.data.destination
         destination.fill(float("nan"))
-        self.placed.session.upload(destination, self.out)
-        self.placed.session.synchronize()
+        self._session.upload(destination, self.out)
+        self._session.synchronize()
+
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
+        """Queue it, between two marks where its span is wanted."""
+        for _ in range(iterations):
+            if events is not None:
+                events.begin(self._placed.name, self._session)
+            self._job()
+            if events is not None:
+                events.end(self._placed.name, self._session)
+
+    def finish(self) -> None:
+        """Wait for the device."""
+        self._session.synchronize()
 
     def check(self) -> Check:
         """Return whether the result is right."""
-        destination = self._destination()
-        destination.fill(float("nan"))
-        self.placed.session.download(self.out, destination)
-        self.placed.session.synchronize()
-        return self.placed.data.check(destination, self.placed.rows)
-
-    def _destination(self) -> Array:
-        return self.placed.data.destination[: self.placed.count]
-
-
-class DeviceIteration(Iteration):
-    """One iteration of a case on its devices, queued from one thread."""
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self._jobs = jobs
-
-    def poison(self) -> None:
-        """Make every result wrong."""
-        for job in self._jobs:
-            job.poison()
-
-    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
-        """Queue each device's part, between two marks where its span is wanted."""
-        for _ in range(iterations):
-            for job in self._jobs:
-                placed = job.placed
-                if events is not None:
-                    events.begin(placed.name, placed.session)
-                job.queue()
-                if events is not None:
-                    events.end(placed.name, placed.session)
-
-    def finish(self) -> None:
-        """Wait for every device."""
-        for job in self._jobs:
-            job.placed.session.synchronize()
-
-    def check(self) -> Check:
-        """Return the worst of the devices' checks."""
-        return reduce(worse, (job.check() for job in self._jobs))
+        data = self._placed.data
+        data.destination.fill(float("nan"))
+        self._session.download(self.out, data.destination)
+        self._session.synchronize()
+        return data.check(data.destination)
 
 
 class HostIteration(Iteration):
@@ -218,4 +186,4 @@ class HostIteration(Iteration):
 
     def check(self) -> Check:
         """Return whether the result is right."""
-        return self._data.check(self._out, slice(0, self._data.rows))
+        return self._data.check(self._out)

@@ -44,7 +44,6 @@ class Figures:
         group: Group,
         samples: Mapping[str, Samples],
         confidence: float,
-        one: str = "one",
         fetching: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Take the samples of a group.
@@ -53,7 +52,6 @@ class Figures:
             group: its cases; those of the role `solo` are each device alone.
             samples: by the id of a case.
             confidence: of the intervals.
-            one: the name of the case on one device, that ideals are relative to.
             fetching: case to the case that is the same, but that no result comes to the host.
         """
         self._fetching = fetching
@@ -62,7 +60,7 @@ class Figures:
         self._blocks = {i: by_block(s) for i, s in samples.items()}
         measured = [case for case in group.cases if case.id in self._blocks]
         self._called = {case.name: self._blocks[case.id] for case in reversed(measured)}
-        self._one = self._called.get(one, {})
+        self._one = self._called.get("one", {})
         self._solo = {c.bindings[0]: self._blocks[c.id] for c in measured if c.role == "solo"}
 
     def of(self, case: Case) -> dict[str, Estimate]:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     type=WordsType("gpumap.bench.chain:DTYPES"),
     help="The type of the elements: float32 or float64.",
 )
-@cases_option("chain", "Only these: separate, fused, host, solo, many.")
+@cases_option("chain", "Only these: separate, fused, host.")
 @reference_option
 @benchmark_options(20.0, "chain", "control")
 def chain(request: Request, **options: Any) -> None:
     """Measure log(exp(relu(x.w + b))): in one kernel, in one for each operation, on the host.
 
-    x is on the device already. Every result is verified. Without a map: every CUDA device, else
-    every OpenCL GPU, else one name for each of two cores.
+    It runs on the fastest device of the map; x is there already. Every result is verified. Without
+    a map: every CUDA device, else every OpenCL GPU, else one name for each of two cores.
     """
     from gpumap.app.benchmark import measure
 

@@ -24,7 +24,7 @@ from gpumap.backends import load
 from gpumap.backends.base import Clock, Host, Session, require
 from gpumap.bench.calls import DeviceCall, HostCall, PartsCall, Placed
 from gpumap.bench.causes import explaining
-from gpumap.bench.chain_work import Data, HostIteration, Job
+from gpumap.bench.chain_work import Data, DeviceIteration, HostIteration
 from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.dot import Dot, Params, pilot
 from gpumap.bench.keys import PARTS, REPEATS
@@ -215,9 +215,8 @@ class ChainCall(Iteration):
     def __init__(self, data: Data, session: Session) -> None:
         require(session, "kernels", "the chain of kernels")
         self._data, self._session = data, session
-        self._whole = slice(0, data.rows)
-        self._placed = PlacedChain("", session, data, self._whole)
-        self._job = Job.of(self._placed, fused=False)
+        self._placed = PlacedChain("", session, data)
+        self._job = DeviceIteration(self._placed, fused=False)
         self._behind = self._placed.elementwise(self._job.out)
         self._pass = self._placed.one_pass(self._job.out)
         self._staging = data.empty()
@@ -237,7 +236,7 @@ class ChainCall(Iteration):
 
     def check(self) -> Check:
         """Verify the result on the host."""
-        return self._data.check(self._staging, self._whole)
+        return self._data.check(self._staging)
 
     def elementwise(self) -> None:
         """Run all kernels after the product, on its last result."""

@@ -8,7 +8,7 @@ from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
 from gpumap.backends.fake.script import FakeHost
 from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
-from gpumap.bench.chain import Chain, Setting
+from gpumap.bench.chain import Chain
 from gpumap.bench.chain import Params as ChainParams
 from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
@@ -77,8 +77,7 @@ def transfer(here):
 
 
 def chain(here):
-    setting = Setting(here.bindings, here.bindings[0], {})
-    return Chain(setting, here, Cores(1), ChainParams((5000,)))
+    return Chain(here.bindings[0], here, Cores(1), ChainParams((5000,)))
 
 
 def allreduce(here):

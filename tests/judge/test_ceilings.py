@@ -134,7 +134,7 @@ def test_no_end_of_an_interval_is_above_a_ceiling():
 
 
 @pytest.mark.parametrize(("bench", "case", "bindings", "flags"), [
-    ("chain", "many", APART, ("superlinear",)), ("train", "step", APART, ("superlinear",)),
+    ("train", "step", APART, ("superlinear",)),
     # another algorithm, another place, fewer kernels: no count of devices bounds that
     ("allreduce", "ring", APART, ()), ("bind", "h2d", APART, ()), ("chain", "fused", APART[:1], ()),
 ])  # fmt: skip
