@@ -271,8 +271,9 @@ def _arrow_hint(entry: str, number: int) -> str:
         return f'give it a name: "dev{number - 1}->{device}"'
     for arrow in _ARROWS:
         name, found, device = (side.strip(BLANKS) for side in entry.partition(arrow))
-        if found and name and device:
-            return f'write "{_shown(name)}->{_as_device(device) or _shown(device)}"'
+        if found:
+            written = _as_device(device) or _shown(device) or "cuda0"
+            return f'write "{_shown(name) or f"dev{number - 1}"}->{written}"'
     return f'write "{_shown(entry)}->cuda0", or another device'
 
 

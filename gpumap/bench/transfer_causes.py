@@ -13,9 +13,7 @@ A group has one route, mode and size, and one kind of link as far as that is kno
 generation and lanes at either end). A pair is an outlier where its whole interval is below 90 %, or
 above 1/90 %, of the group's median.
 
-The likely reasons for a copy below 30 % of what its link can carry hold for the time of measuring:
-a saved report cannot read the system again, so they are in the row. Each was checked, or says why
-it cannot be; those that apply come first.
+A copy below 30 % of what its link can carry is slow: by its memory, or by what doctor looks at.
 """
 
 from __future__ import annotations
@@ -35,14 +33,13 @@ from gpumap.model import Estimate, Explanation, LinkState, replace
 from gpumap.units import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap.bench.registry import Look
     from gpumap.model import Binding, Cause, Measurement
 
     Isolated = Mapping[tuple[str | int, ...], Measurement]
     States = Callable[[], Mapping[str, LinkState]]
-    Known = tuple[bool | None, str]  # whether a reason applies, None if unknown; and the fact
     Finding = tuple[str, dict[str, Estimate]]
 
 _MOVING = 0.5  # of a copy's time: with less, it is not the bytes that take it
@@ -246,8 +243,6 @@ _WAYS = ("h2d", "d2h")
 SHARE = 0.3  # of the ceiling
 BYTES = 1 << 20  # of smaller copies latency takes its part
 _REPORTED = "reported: "
-_GIGA = 1e9
-_BITS = 8  # of a byte, at least: encoding takes more
 _UNKNOWN = LinkState()
 
 
@@ -326,7 +321,7 @@ def _why(
         return explanation
     if contended(row) is not None:
         return None  # under CPU contention no other cause is sure
-    return outliers.get(row.case.id) or slow(row, states)
+    return outliers.get(row.case.id) or slow(row)
 
 
 def _evidence(row: Measurement, isolated: Isolated, states: States) -> Copies | None:
@@ -353,86 +348,20 @@ def _evidence(row: Measurement, isolated: Isolated, states: States) -> Copies | 
     )  # fmt: skip
 
 
-def slow(row: Measurement, states: Callable[[], Mapping[str, LinkState]]) -> Explanation | None:
+def slow(row: Measurement) -> Explanation | None:
     """Return why a row is far below the bandwidth of its links; None if it is not."""
     top = row.ceiling
     if top is None or top.metric != "bandwidth" or top.share >= SHARE or too_few(row):
         return None
     if CopyKey.of(row.case).bytes < BYTES:
         return None
-    # what is the case, what is not known, what is not the case
-    found = sorted(_reasons(row, states()), key=lambda each: (True, None, False).index(each[1]))
-    reasons = "; ".join(
-        f"{what}: {'cannot be checked here' if likely is None else 'checked'}: {fact}"
-        for what, likely, fact in found
-    )
+    why = "`gpumap doctor` looks at its lanes, and at the NUMA node of the process"
+    if CopyKey.of(row.case).memory == "pageable":
+        why = "a driver copies pageable memory once more, into memory of its own"
     source = top.source.removeprefix(_REPORTED)
     figures = {
         "bandwidth": row.metrics["bandwidth"],
         "ceiling": Estimate.exact(top.value, top.unit),
         "share": Estimate.exact(top.share),
     }
-    return Explanation("slow-link", f"less than {SHARE:.0%} of {source}. {reasons}", figures)
-
-
-def _reasons(
-    row: Measurement, states: Mapping[str, LinkState]
-) -> Iterator[tuple[str, bool | None, str]]:
-    """Yield each reason; whether it applies, None if unknown; and the fact."""
-    names = {binding.device.id: binding.name for binding in row.case.bindings}
-    ways = 2 if row.case.name == "bidir" else 1
-    carried = row.metrics["bandwidth"].value / (ways * len(names))
-    memory = CopyKey.of(row.case).memory
-    pageable, fact = memory == "pageable", f"it is {memory}"
-    if pageable:
-        fact = "it is, and a driver copies such bytes once more, into memory of its own"
-    yield "pageable memory", pageable, fact
-    for id_, name in names.items():
-        state, of = states.get(id_, _UNKNOWN), f" of {name}" if len(names) > 1 else ""
-        yield f"NUMA{of}", *_node(state)
-        yield f"link width{of}", *_width(state)
-        yield f"link speed{of}", *_speed(state, carried)
-
-
-def _node(state: LinkState) -> Known:
-    """Return whether bytes come from the memory of another processor."""
-    node, nodes = state.node, state.nodes
-    if node is None or not nodes:
-        what = "the device's node" if node is None else "the nodes of the cores"
-        return None, f"the system does not tell {what}"
-    fix = f": numactl --cpunodebind={node}"
-    if node not in nodes:
-        return True, f"the device is near node {node}, and no core of this process is{fix}"
-    if state.core_node not in (None, node):
-        ran = f"the process ran on node {state.core_node}"
-        return True, f"the device is near node {node}, and {ran}{fix}"
-    if len(nodes) > 1 and state.core_node is None:
-        return None, f"the device is near node {node}, the process may run on others"
-    return False, f"the device and the process are on node {node}"
-
-
-def _width(state: LinkState) -> Known:
-    """Return whether lanes are missing, at the device or above it."""
-    if state.width is None or state.max_width is None:
-        return None, "the system does not tell it"
-    if state.width < state.max_width:
-        return True, f"x{state.width} of x{state.max_width}: look at the slot, or a riser"
-    if state.narrow is not None:
-        address, lanes = state.narrow
-        return True, f"x{state.width}, but the bridge {address} above has x{lanes}"
-    return False, f"all of x{state.max_width}"
-
-
-def _speed(state: LinkState, carried: float) -> Known:
-    """Return whether the link is slower than it can be.
-
-    It slows down when copies end: then it has `carried` more, in B/s one way, than it could now.
-    """
-    if state.speed is None or state.max_speed is None:
-        return None, "the system does not tell it"
-    now, most = (f"{speed / _GIGA:g}" for speed in (state.speed, state.max_speed))
-    if state.speed >= state.max_speed:
-        return False, f"all of {most} GT/s"
-    if state.width and carried > state.speed * state.width / _BITS:
-        return False, f"{now} of {most} GT/s, but only when idle"
-    return True, f"{now} of {most} GT/s, right after the copies"
+    return Explanation("slow-link", f"less than {SHARE:.0%} of {source}: {why}", figures)

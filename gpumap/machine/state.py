@@ -296,7 +296,6 @@ class Throttle:
 
 
 _FOLDER = "sys/bus/pci/devices"
-_PROCESSOR = 36  # field 39 of /proc/self/stat, counted from the state, which is the third
 _LANES = 32  # the most there are; 255 stands for unknown
 
 
@@ -331,21 +330,15 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
     place = next((one for one in here.pci if one.address == address), None)
     above = None if address is None else bridges(tree, address)
     node = place.numa_node if place else None
-    nodes = {cpu.index: cpu.numa_node for cpu in here.cpus}
-    # the processor that this process's first thread ran on last
-    fields = (tree.text("proc/self/stat") or "").rpartition(")")[2].split()
-    core = number(fields[_PROCESSOR]) if len(fields) > _PROCESSOR else None
+    nodes = {cpu.numa_node for cpu in here.cpus}
     # lanes in use do not fall when a link idles, so a driver's word will do
     width = place.link_width if place and place.link_width else _whole(device, "link_width")
     return LinkState(
         node=device.numa_node if node is None else node,
-        nodes=tuple(sorted({node for node in nodes.values() if node is not None})),
-        core_node=nodes.get(-1 if core is None else core),
+        nodes=tuple(sorted(node for node in nodes if node is not None)),
         bridges=above,
         width=width,
         max_width=place.max_link_width if place else _whole(device, "max_link_width"),
-        speed=place.link_speed if place else None,
-        max_speed=place.max_link_speed if place else None,
         narrow=next(_narrower(tree, above or (), width), None),
     )
 

@@ -116,7 +116,7 @@ _ADDRESS = re.compile(f"(?:({_HEX}{{1,8}}):)?({_HEX}{{1,2}}):({_HEX}{{1,2}})\\.(
 
 @dataclass(frozen=True, slots=True)
 class PciDevice:
-    """One device. Speeds are in transfers per second and lane, widths in lanes."""
+    """One device; widths are in lanes."""
 
     address: str  # dddd:bb:dd.f, lower case
     vendor: int | None
@@ -124,9 +124,7 @@ class PciDevice:
     class_code: int
     numa_node: int | None
     local_cpus: tuple[int, ...]
-    link_speed: float | None
     link_width: int | None
-    max_link_speed: float | None
     max_link_width: int | None
 
 
@@ -174,17 +172,9 @@ def _device(tree: Tree, name: str) -> PciDevice | None:
         class_code=code,
         numa_node=tree.natural(f"{folder}/numa_node"),
         local_cpus=tree.cpus(f"{folder}/local_cpulist"),
-        link_speed=_speed(tree.text(f"{folder}/current_link_speed")),
         link_width=_width(tree.text(f"{folder}/current_link_width")),
-        max_link_speed=_speed(tree.text(f"{folder}/max_link_speed")),
         max_link_width=_width(tree.text(f"{folder}/max_link_width")),
     )
-
-
-def _speed(text: str | None) -> float | None:
-    """Return "16.0 GT/s PCIe" as 16e9; "Unknown" is None."""
-    match = re.match(r"([0-9]{1,4}(?:\.[0-9]{1,4})?) GT/s", text or "")
-    return float(match[1]) * 1e9 if match else None
 
 
 def _width(text: str | None) -> int | None:

@@ -413,12 +413,9 @@ class LinkState(Struct, frozen=True):
 
     node: int | None = None  # NUMA node that the device is near
     nodes: tuple[int, ...] = ()  # of the cores that this process may run on; empty: not known
-    core_node: int | None = None  # of the core that it ran on last
     bridges: tuple[str, ...] | None = None  # PCI addresses above the device, the root's first
     width: int | None = None  # lanes, as it is now
     max_width: int | None = None
-    speed: float | None = None  # transfers per second and lane, as it is now
-    max_speed: float | None = None
     narrow: tuple[str, int] | None = None  # a bridge with fewer lanes than the device, and those
 
 

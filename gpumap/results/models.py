@@ -12,12 +12,12 @@ from gpumap.bench.registry import how
 from gpumap.bench.sweeps import sweeps
 from gpumap.figures import estimate, spread
 from gpumap.report.table import Table
-from gpumap.results.cells import named, placed
+from gpumap.results.cells import placed
 from gpumap.results.copies import EACH, ranged
 from gpumap.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.bench.sweeps import Sweep
     from gpumap.model import Case, Estimate, Fit, Measurement, Report
@@ -29,7 +29,6 @@ MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "90% at
          "misses by")  # fmt: skip
 EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
 _NAMED = 3  # what has no model, that is named one by one
-_SLOW, _SLOW_NAMED = "slow-link", 4  # a cause; names that are written out
 _TOO_FEW = "too few sizes were measured: raise --budget"
 
 
@@ -92,26 +91,6 @@ def _missed(fit: Fit) -> str:
     held = abs(fit.held_back.miss) if fit.held_back else 0.0
     worst = f"{max(fit.residual, held):.0%}"
     return worst if fit.fits else f"{worst}: does not fit"
-
-
-def slow_links(rows: Sequence[Measurement], shown: Iterable[Measurement]) -> Iterator[Table]:
-    """Yield the reasons why links carry little, those of shown rows left out: they have them."""
-    known = {row.case.id for row in shown}
-    found: dict[str, list[Measurement]] = {}
-    for row in rows:
-        if (why := row.explanation) and why.cause == _SLOW and row.case.id not in known:
-            found.setdefault(why.text, []).append(row)
-    if found:
-        remarks = tuple(f"{_ways(group)}: {text}" for text, group in found.items())
-        yield Table("slow links, by the large copies of the model", (), (), remarks)
-
-
-def _ways(group: Sequence[Measurement]) -> str:
-    """Return which copies: ``h2d, d2h, pageable, on a, b``."""
-    ways = dict.fromkeys(row.case.name for row in group)
-    memories = dict.fromkeys(CopyKey.of(row.case).memory for row in group)
-    names = list(dict.fromkeys(named(row.case) for row in group))
-    return f"{', '.join([*ways, *memories])}, on {listed(names, _SLOW_NAMED)}"
 
 
 BREAK_EVENS = ("y", "on", "x moved each call", "x stays on the device")

@@ -58,7 +58,6 @@ def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) ->
     if fits or any(row.case.swept for row in report.measurements):
         from gpumap.results import models
 
-        yield from models.slow_links(report.measurements, rows)
         yield from [models.table(fits)] if fits else []
         yield from models.break_evens(report.measurements, whole=verbose)
 

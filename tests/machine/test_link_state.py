@@ -1,4 +1,4 @@
-"""The link of a device as a captured system has it: node, lanes, speed, bridges."""
+"""The link of a device as a captured system has it: node, lanes, bridges."""
 
 import pytest
 
@@ -33,20 +33,13 @@ def plugged(sketch, address, *above, **lanes):
 
 def test_a_card_of_a_large_machine(eight):
     """Its node and its link; the process may run on all cores, or is bound to those of one node."""
-    eight.file("proc/self/stat", f"42 (a ) b) R {' '.join(['0'] * 35)} 40 0 0")
     found = state(eight, gpu(NEAR_0))
-    assert found == LinkState(
-        node=0, nodes=(0, 1), core_node=1, bridges=None, width=16, max_width=16, speed=2.5e9,
-        max_speed=32e9,
-    )  # fmt: skip
+    assert found == LinkState(node=0, nodes=(0, 1), bridges=None, width=16, max_width=16)
     assert state(eight.status("32-63"), gpu(NEAR_0)).nodes == (1,)
     assert [state(eight, gpu(pci)).node for pci in (NEAR_1, "00000000:1B:00.0")] == [1, 0]
 
 
-@pytest.mark.parametrize("stat", ["", "42 (python) R 1 2", f"42 (p) R {' '.join('x' * 40)}"])
-def test_what_no_file_tells_is_not_known(eight, tmp_path, stat):
-    """Where the process ran; and without any file nothing."""
-    assert state(eight.file("proc/self/stat", stat), gpu(NEAR_0)).core_node is None
+def test_what_no_file_tells_is_not_known(tmp_path):
     found = link_states([gpu(NEAR_0)], tmp_path / "none")[gpu(NEAR_0).id]
     assert replace(found, nodes=()) == LinkState()
 
@@ -55,7 +48,7 @@ def test_what_no_file_tells_is_not_known(eight, tmp_path, stat):
 def test_a_device_that_is_on_no_bus(eight, pci):
     told = {"link_width": 8, "max_link_width": 16}
     found = state(eight, gpu(pci, numa_node=1, facts=told))
-    assert (found.node, found.width, found.max_width, found.speed) == (1, 8, 16, None)
+    assert (found.node, found.width, found.max_width) == (1, 8, 16)
     assert found.bridges is None
 
 

@@ -8,7 +8,6 @@ from made_reports import copies, device, figure, made, ok, skipped
 
 from gpumap.model import Binding, Check, Explanation, Measurement, Reason, Work, replace
 from gpumap.report import Style
-from gpumap.results import models
 from gpumap.results.copies import matrix_tables
 from gpumap.results.measured import method
 from gpumap.results.shown import render
@@ -139,39 +138,6 @@ def test_no_name_is_taken_for_a_heading_or_markup(format_, name):
     rows = [pair(ends) for ends in permutations((a, evil, third), 2)]
     text = shown(rows, format_, width=40, verbose=False)
     assert text[text.index("device to device") :].count("24.8P") == 6
-
-
-def ladder(case, name, *, memory="pageable", nbytes=16 << 20, text="less than 30%", **more):
-    params = {"bytes": nbytes, "memory": memory, "mode": "sync", "pattern": "ladder"}
-    made_ = planned_case(
-        "transfer", case, params, (Binding(name, device(0)),), Work(bytes_to_device=1)
-    )
-    why = Explanation(more.pop("cause", "slow-link"), text)
-    metrics = {"time": figure(1.0), "bandwidth": figure(1.0, "B/s")}
-    return Measurement(made_, "ok", metrics=metrics, explanation=why, **more)
-
-
-def test_slow_links_of_the_ladder_are_said_once():
-    asked = every(2)
-    slow = [ladder(case, name, nbytes=n << 20) for n in (2, 16) for case in ("h2d", "d2h")
-            for name in "abcdef"]  # fmt: skip
-    text = shown([*asked, *slow, ladder("h2d", "a", memory="pinned", text="x4 of x16")])
-    title = "slow links, by the large copies of the model"
-    lines = text[text.index(title) :].splitlines()[:3]
-    assert lines == [
-        title,
-        "  h2d, d2h, pageable, on a, b, c, d and 2 more: less than 30%",
-        "  h2d, pinned, on a: x4 of x16",
-    ]
-
-
-def test_slow_links_that_stand_in_a_table_are_not_said_again():
-    """With --sizes sweep the sweep is shown, and its reasons are under its tables."""
-    slow = [ladder("h2d", "a"), ladder("h2d", "b")]
-    assert list(models.slow_links(slow, slow)) == []
-    assert list(models.slow_links([ladder("h2d", "a", cause="odd-pair")], [])) == []  # odd above
-    assert shown(slow).count("less than 30%") == 1
-    assert "h2d: slow-link: less than 30%" in shown(slow)
 
 
 NO_TIME = "no time was left: raise --budget"
