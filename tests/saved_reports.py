@@ -21,7 +21,7 @@ from gpumap.model.io import digest
 
 SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few iterations make a sample
 ODD = (
-    {}, {"rate": 2**31, "noise": 0.02, "spikes": 0.05}, {"fault": "flip"},
+    {}, {"rate": 2**31, "noise": 0.02}, {"fault": "flip"},
     {"fault": "lost", "fault_after": 40}, {"fault": "hang"},
 )  # fmt: skip
 HOST = "[host]\nrate = 1e8\n\n"  # slow enough that few iterations make a sample, as above

@@ -43,26 +43,12 @@ these keys times are exact.
 
     noise = 0.02                   # deviation of the logarithm of a normal noise; its median is 1
     noise_seed = 1                 # another seed is another run; each device has its own noise
-    autocorrelation = 0.9          # what the noise shares with that of `period` seconds before, or,
-    period = 0.1                   # without a period, with that of the device's command before
-    drift = 0.05                   # share of time gained over the first `drift_over` seconds,
-    drift_over = 10.0              # in a straight line, and kept
-    spikes = 0.05                  # probability of a command that takes `spike` times as long
-    spike = 1.5
-    modes = [1.0, 1.3]             # one of these, by chance: for each period, or each command
     throttle_after = 5.0           # seconds of scripted time from which on
     throttle = 1.4                 # a command takes so many times as long
 
-Successive samples of a case are a block apart: where a `period` is as long as a block and a sample
-is one command, they correlate by `autocorrelation`. Many commands in a sample average their noise;
-of equal iterations in a row a thousand are drawn, and the rest take the mean of those.
-
-The clock that scripted devices share, and what makes their commands uneven.
-
-Noise, drift, spikes, modes and a throttle are
-each a factor on the time of a command, drawn when it starts; together they are multiplied. Every
-device draws from generators of its own, one for each cause, seeded by its id and `noise_seed`: the
-same commands take the same times again, and a key more changes no other's draws.
+Many commands in a sample average their noise; of equal iterations in a row a thousand are drawn,
+and the rest take the mean of those. Every device draws from a generator of its own, seeded by its
+id and `noise_seed`: the same commands take the same times again.
 """
 
 from __future__ import annotations
@@ -90,15 +76,14 @@ Fault = Literal[
 _AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to tell apart
 _WHOLE = ("memory", "locked", "noise_seed", "large_from")
 # divided by, or multiplied
-_POSITIVE = ("rate", "double", "bandwidth", "large_bandwidth", "drift_over", "spike", "throttle")
+_POSITIVE = ("rate", "double", "bandwidth", "large_bandwidth", "throttle")
 _FROM_0 = (
-    "peak", "launch", "latency", "large_latency", "fault_after", "slow_first", "period",
-    "throttle_after", "noise", "autocorrelation", "spikes",
+    "peak", "launch", "latency", "large_latency", "fault_after", "slow_first", "throttle_after",
+    "noise",
 )  # fmt: skip
 _RANGES = {
     **dict.fromkeys((*_POSITIVE, *_FROM_0), (1 / _AGES, _AGES)),
-    **dict.fromkeys(("noise", "autocorrelation", "spikes"), (0.0, 1.0)),
-    "drift": (-1.0, _AGES),
+    "noise": (0.0, 1.0),
 }
 _COPIES = ("upload", "download", "copy")
 _DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
@@ -135,13 +120,6 @@ class FakeDevice:
     slow_first: float = 0.0
     noise: float = 0.0
     noise_seed: int = 0
-    autocorrelation: float = 0.0
-    period: float = 0.0
-    drift: float = 0.0
-    drift_over: float = 1.0
-    spikes: float = 0.0
-    spike: float = 1.5
-    modes: tuple[float, ...] = ()
     throttle: float = 1.0
     throttle_after: float = 0.0
 
@@ -224,8 +202,6 @@ def _check_values(entry: Mapping[str, Any], what: str, path: Path) -> None:
 def _fits(key: str, value: Any) -> bool:
     if key in ("hardware", "features"):
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if key == "modes":
-        return isinstance(value, list) and all(_fits("rate", item) for item in value)
     if key in _WHOLE:
         return type(value) is int and 0 <= value < _AGES
     if key not in _RANGES:
@@ -383,62 +359,19 @@ class Engine:
 
 
 class Unevenness:
-    """The factors of one device, for commands that start one after the other."""
+    """The factors of one device's commands: noise, and a throttle from some moment on."""
 
     def __init__(self, keys: FakeDevice, device: str) -> None:
         self._keys = keys
-        self._walk = Walk(keys.autocorrelation, keys.period, _generator(keys, device, "noise"))
-        self._spikes = _generator(keys, device, "spikes")
-        self._modes = _generator(keys, device, "modes")
-        self._mode = 1.0
-        self._turn = -1
+        self._random = random.Random(f"{keys.noise_seed} {device} noise")  # noqa: S311 - no secret
 
     @property
     def varies(self) -> bool:
         """Whether any command takes longer than another."""
-        keys = self._keys
-        return bool(keys.noise or keys.drift or keys.spikes or keys.modes or keys.throttle != 1.0)
+        return bool(self._keys.noise or self._keys.throttle != 1.0)
 
     def factor(self, moment: float) -> float:
         """Return what multiplies the time of a command that starts at `moment`."""
         keys = self._keys
-        factor = math.exp(keys.noise * self._walk.at(moment)) if keys.noise else 1.0
-        factor *= 1.0 + keys.drift * min(moment / keys.drift_over, 1.0)
-        if keys.spikes and self._spikes.random() < keys.spikes:
-            factor *= keys.spike
-        if keys.modes:  # one for each command, or for each period
-            turn = math.floor(moment / keys.period) if keys.period else self._turn + 1
-            if turn != self._turn:
-                self._turn, self._mode = turn, self._modes.choice(keys.modes)
-            factor *= self._mode
+        factor = math.exp(keys.noise * self._random.gauss(0.0, 1.0)) if keys.noise else 1.0
         return factor * keys.throttle if moment >= keys.throttle_after else factor
-
-
-class Walk:
-    """A normal process of mean 0 and deviation 1 that forgets: an AR(1) in time, or by command.
-
-    With a period it is that of Ornstein and Uhlenbeck: moments t apart correlate by
-    autocorrelation ** (t / period), however often one looks. Without, the step is one command.
-    """
-
-    def __init__(self, autocorrelation: float, period: float, generator: random.Random) -> None:
-        self._autocorrelation = autocorrelation
-        self._period = period
-        self._generator = generator
-        self._moment: float | None = None
-        self._level = 0.0
-
-    def at(self, moment: float) -> float:
-        """Return the level at a moment that is not before the last one."""
-        kept = 0.0  # share of the last level that is left
-        if self._moment is not None:
-            steps = (moment - self._moment) / self._period if self._period else 1.0
-            kept = math.pow(self._autocorrelation, steps)
-        draw = self._generator.gauss(0.0, 1.0)
-        self._level = kept * self._level + math.sqrt(1.0 - kept * kept) * draw
-        self._moment = moment
-        return self._level
-
-
-def _generator(keys: FakeDevice, device: str, cause: str) -> random.Random:
-    return random.Random(f"{keys.noise_seed} {device} {cause}")  # noqa: S311 - noise, not a secret
