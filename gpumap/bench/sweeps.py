@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.keys import is_call
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.engine.estimates import by_block, ratio
-from gpumap.engine.fit import Point, ranges
+from gpumap.engine.fit import Point
 from gpumap.model import Case, Measurement
 
 if TYPE_CHECKING:
@@ -93,11 +93,6 @@ class Sweep:
     def largest_win(self) -> Point | None:
         """Return the largest size at which the device clearly wins."""
         return next((p for p in reversed(self.points()) if p.wins and p.clear), None)
-
-    @property
-    def wins(self) -> tuple[tuple[int, int | None], ...]:
-        """Return the ranges of sizes at which the device was seen to win."""
-        return ranges(self.points())
 
 
 def sweeps(rows: Iterable[Measurement]) -> list[Sweep]:

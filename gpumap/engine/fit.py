@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -261,17 +261,6 @@ class Point:
     def clear(self) -> bool:
         """Return whether the interval leaves no doubt about who is faster."""
         return not self.ratio.low <= 1.0 <= self.ratio.high
-
-
-def ranges(points: Sequence[Point]) -> tuple[tuple[int, int | None], ...]:
-    """Return the ranges of sizes at which the device was seen to win, of points in order."""
-    runs = [(wins, list(found)) for wins, found in groupby(points, key=lambda p: p.wins)]
-    last = len(runs) - 1
-    return tuple(
-        (found[0].nbytes, None if number == last else found[-1].nbytes)
-        for number, (wins, found) in enumerate(runs)
-        if wins
-    )
 
 
 def break_even(points: Sequence[Point]) -> Estimate:

@@ -15,9 +15,9 @@ from buffers import got, sent
 from tables import table
 
 from gpumap.backends.base import Clock
+from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
-from gpumap.backends.pyopencl.session import Timestamps
 from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.kernels import KERNELS
 
@@ -174,19 +174,20 @@ def test_a_large_copy_moves_every_byte(session, shape, rows):
 
 def test_clocks_that_drift_are_brought_together_again():
     """After a while `at` takes their common moment anew; until then it only counts on."""
-    both = SimpleNamespace(time=10.0, ahead=5_000_000_000, looks=0, now=lambda: both.time)
+    both = SimpleNamespace(time=10.0, ahead=5.0, looks=0, now=lambda: both.time)
 
-    def stamp():
+    def mark():
         both.looks += 1
-        return round(both.time * 1e9) + both.ahead  # nanoseconds, by a clock of the device's own
+        return both.time + both.ahead  # by a clock of the device's own
 
-    timestamps = Timestamps(both, stamp)
-    both.time = 10.5
-    assert timestamps.at(15_500_000_000) == pytest.approx(10.5, abs=1e-9)
-    assert both.looks == 1
-    both.time, both.ahead = 11.5, both.ahead + 2_000
-    assert timestamps.at(16_500_002_000) == pytest.approx(11.5, abs=1e-9)
-    assert both.looks == 2
+    session = SimpleNamespace(
+        mark=mark, synchronize=lambda: None, seconds=lambda start, stop: stop - start
+    )
+    times = DeviceClock(session, both)
+    first, both.time = both.looks, 10.5
+    assert (times.at(15.5), both.looks) == (pytest.approx(10.5), first)
+    both.time, both.ahead = 11.5, both.ahead + 2e-6
+    assert (times.at(16.500002), both.looks) == (pytest.approx(11.5, abs=1e-9), 2 * first)
 
 
 @pytest.mark.parametrize("end", ["session.synchronize()", "session.close()", "pass"])

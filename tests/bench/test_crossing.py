@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpumap.bench.breakeven import _amortised
-from gpumap.engine.fit import Point, break_even, ranges
+from gpumap.engine.fit import Point, break_even
 from gpumap.model import Estimate
 
 LOSES, WINS, EVEN = (0.5, 0.4, 0.6), (2.0, 1.9, 2.1), (1.1, 0.9, 1.3)
@@ -15,16 +15,6 @@ LOSES, WINS, EVEN = (0.5, 0.4, 0.6), (2.0, 1.9, 2.1), (1.1, 0.9, 1.3)
 
 def points(*ratios):
     return [Point(10 ** (n + 1), Estimate(*ratio, "1")) for n, ratio in enumerate(ratios)]
-
-
-@pytest.mark.parametrize(("ratios", "found"), [
-    ([], ()), ([LOSES, LOSES], ()), ([WINS, WINS], ((10, None),)),
-    ([LOSES, WINS], ((100, None),)), ([WINS, LOSES], ((10, 10),)),
-    ([LOSES, WINS, WINS, LOSES, WINS], ((100, 1000), (100000, None))),
-])  # fmt: skip
-def test_a_device_wins_in_ranges(ratios, found):
-    """From the smallest to the largest size at which it was seen to; open where it still does."""
-    assert found == ranges(points(*ratios))
 
 
 def crossing(low, high, side=None):

@@ -4,15 +4,10 @@ Facts that shape this file, all observed on PoCL 3.1: an event that is dropped m
 command wait for it, so a session keeps its events until it synchronises; a buffer that is a set
 kernel argument is not kept alive by OpenCL, so the session does; each local size compiles anew, so
 that there is one of each kernel.
-
-Which clock a driver stamps with is not told, and differs: PoCL's is CLOCK_MONOTONIC_RAW, Intel's
-CLOCK_MONOTONIC. If a marker's stamp falls between two looks at one of them, that clock is read
-beside the host's; else the marker's own end is taken as now.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,6 +23,7 @@ from gpumap.backends.base import (
     pageable,
     require,
 )
+from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.pyopencl.launch import (
     Facts,
     Kernels,
@@ -51,46 +47,6 @@ if TYPE_CHECKING:
 
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
-_CLOCKS = tuple(
-    getattr(time, name)
-    for name in ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW")
-    if hasattr(time, name)
-)
-_RENEWED = 1.0  # seconds: clocks drift apart by microseconds a second
-_LOOKS = 5  # at two clocks; the quickest is not one in which the scheduler stepped between
-
-
-class Timestamps:
-    """One moment as the host's time and as a device's stamp; another after a while."""
-
-    def __init__(self, clock: Clock, stamped: Callable[[], int]) -> None:
-        """`stamped` marks a device's queue, and returns its stamp in nanoseconds."""
-        self._clock = clock
-        self._stamped = stamped
-        self._host, self._stamp = self._clock_pair()
-
-    def at(self, stamp: int) -> float:
-        """Return the host's time, in seconds, of a device's stamp in nanoseconds."""
-        if self._clock.now() - self._host > _RENEWED:
-            self._host, self._stamp = self._clock_pair()
-        return self._host + (stamp - self._stamp) * 1e-9
-
-    def _clock_pair(self) -> tuple[float, int]:
-        before = {clock: time.clock_gettime_ns(clock) for clock in _CLOCKS}
-        stamp = self._stamped()
-        host = self._clock.now()
-        for clock, earlier in before.items():
-            if earlier <= stamp <= time.clock_gettime_ns(clock):
-                _, together = min(self._read_pair(clock) for _ in range(_LOOKS))
-                return together
-        return host, stamp
-
-    def _read_pair(self, clock: int) -> tuple[float, tuple[float, int]]:
-        """Return host and `clock` read together, behind how long that took: the host may pause."""
-        start = self._clock.now()
-        stamp = time.clock_gettime_ns(clock)
-        stop = self._clock.now()
-        return stop - start, ((start + stop) / 2, stamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +70,7 @@ class PyopenclSession(Session):
         self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
-        self._timestamps = Timestamps(clock, lambda: self._stamp(self.mark()))
+        self._host_times = DeviceClock(self, clock)
 
     @property
     def _queue(self) -> Any:
@@ -275,8 +231,8 @@ class PyopenclSession(Session):
         return (self._stamp(stop) - self._stamp(start)) * 1e-9
 
     def at(self, mark: PyopenclMark) -> float:
-        """Return the host time at which the device came to `mark`."""
-        return self._timestamps.at(self._stamp(mark))
+        """Return the host time of a mark, counted from a base event."""
+        return self._host_times.at(mark)
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
