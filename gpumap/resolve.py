@@ -81,12 +81,27 @@ def resolve_all(
     if not usable and not requested:
         return [resolve(context_map, inventory)]  # raises, with the reason of each
     found: dict[tuple[str, ...], Resolution] = {}
+    absent: dict[str, AbsentError] = {}
     for name in usable or names[:1]:
         inventory.prefer(name, always=bool(requested))
-        resolution = resolve(context_map, inventory)
-        found[tuple(b.device.backend for b in resolution.bindings)] = resolution
-    notes = (*_left_out(driven, inventory), *_same_hardware(list(found.values())))
+        try:
+            resolution = resolve(context_map, inventory)
+        except AbsentError as error:  # another one may have as many devices
+            absent[name] = error
+        else:
+            found[tuple(b.device.backend for b in resolution.bindings)] = resolution
+    if not found:
+        raise next(iter(absent.values()))
+    lacking = (_lacking(name, error) for name, error in absent.items())
+    notes = (*_left_out(driven, inventory), *lacking, *_same_hardware(list(found.values())))
     return [replace(each, notes=(*each.notes, *notes)) for each in found.values()]
+
+
+def _lacking(name: str, error: AbsentError) -> Diagnostic:
+    """Return which names a backend has no device for; the others are measured."""
+    texts = "; ".join(each.message for each in error.diagnostics)
+    hint = next((each.hint for each in error.diagnostics if each.hint), None)
+    return Diagnostic("left-out", f"{name} is left out: {texts}", hint=hint, severity="warning")
 
 
 def _may(inventory: Inventory, name: str, kind: Kind, requested: Collection[str]) -> bool:

@@ -128,6 +128,20 @@ def test_backends_that_are_requested_are_side_by_side():
     assert {b.device.backend for each in every for b in each.bindings[1:]} == {"numpy"}
 
 
+def test_a_backend_with_fewer_devices_than_the_map_has_names_is_left_out():
+    """The others are measured, and a warning says what it lacks; alone it is an error."""
+    one = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "one", "jax", hardware=frozenset({"x"}))
+    inventory = of_libraries()
+    inventory.know(Probe("jax", usable=True, devices=(one,)))
+    map_ = parse_map("a->cpu0;b->cpu1")
+    (found,) = resolve_all(map_, inventory, ("jax", "numpy"))
+    assert [binding.device.backend for binding in found.bindings] == ["numpy", "numpy"]
+    (note,) = (note for note in found.notes if note.code == "left-out")
+    assert (note.severity, note.message[:33]) == ("warning", "jax is left out: b: cpu1 is not t")
+    with pytest.raises(AbsentError, match="b: cpu1 is not there"):
+        resolve_all(map_, inventory, ("jax",))
+
+
 def test_a_requested_backend_that_is_none_or_has_none():
     """A word that is no backend's is refused; one without a device says why."""
     inventory = of_libraries(reason="not installed")

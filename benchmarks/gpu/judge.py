@@ -28,7 +28,7 @@ PASSED, FAILED, SKIPPED, NOT_RUN, MOVED = "passed", "failed", "skipped", "not ru
 GOOD = (PASSED, SKIPPED, MOVED)
 COMPARED = ("time", "issue_interval", "speedup")  # of these every other figure is made
 # what a device cannot do, what one name cannot show, and what a twin of a device would repeat
-_MAY_SKIP = ("unsupported", "one-device", "same-device")
+_MAY_SKIP = ("unsupported", "one-device")
 _KEPT = ("id", "bench", "case", "params", "names", "devices", "backend", "status", "reason",
          "flags", "work", "iterations_per_sample", "clock", "samples", "check",
          "metrics")  # fmt: skip

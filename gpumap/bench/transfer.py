@@ -259,11 +259,9 @@ def _host(
 ) -> Iterator[Case]:
     alone = {**keys, "pattern": "alone"}
     first = _case(direction, {**alone, "mode": "sync"}, (bindings[0],), sessions)
-    twins = _twins(bindings)
     for mode in _MODES:
-        for binding in bindings:
+        for binding in one_of_each(bindings):
             case = _case(direction, {**alone, "mode": mode}, (binding,), sessions)
-            case = replace(case, skip=case.skip or twins.get(binding.name))
             if mode == "sync" or case.skip is None:  # its reason is said once
                 yield case
     if len(bindings) > 1:
@@ -271,16 +269,6 @@ def _host(
         case = _case(direction, together, tuple(bindings), sessions)
         if case.skip is None:
             yield replace(case, against=first.id)
-
-
-def _twins(bindings: Sequence[Binding]) -> dict[str, Reason]:
-    """Return why a further name of a device is not measured alone: it would tell the same."""
-    first = {binding.device.id: binding.name for binding in one_of_each(bindings)}
-    names = {b.name: first[b.device.id] for b in bindings if b.name != first[b.device.id]}
-    return {
-        name: Reason("same-device", f'the same device as "{other}", which is measured')
-        for name, other in names.items()
-    }
 
 
 def _both_ways(

@@ -109,7 +109,6 @@ def left_out(code, **params):
     (left_out("budget", pattern="ladder"), judge.PASSED),
     (left_out("budget", beside="ladder"), judge.PASSED),
     (left_out("budget", pattern="alone"), judge.FAILED),
-    (left_out("same-device", pattern="alone"), judge.PASSED),
     # a stand-in is slow, and may lack rows, but not all; on a device there is time for each
     (report(row(), skipped("budget")), judge.FAILED),
     (report(row(), skipped("budget"), simulated=True), judge.PASSED),

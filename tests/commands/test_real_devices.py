@@ -39,8 +39,7 @@ def test_real_devices(gpumap, name, backend):
     found = report(answer)
     assert (answer.code, found["simulated"]) == (0, False), answer.err
     assert {device["backend"] for device in found["devices"]} == {backend}
-    lacking = ("unsupported", "same-device")
-    rows = [row for row in asked(found) if (row["reason"] or {}).get("code") not in lacking]
+    rows = [row for row in asked(found) if (row["reason"] or {}).get("code") != "unsupported"]
     if name == "break-evens":
         rows = [row for row in rows if "break_even" in row["metrics"]]
         assert rows
