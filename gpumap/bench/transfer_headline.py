@@ -16,8 +16,6 @@ from gpumap.judge.phrases import (
     every,
     interval,
     names,
-    percent,
-    roughly,
     value,
 )
 from gpumap.model import replace
@@ -50,10 +48,7 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         (r for way in _WAYS for r in rows if r.case.name == way and _plain(r.case)), rows[0]
     )
     metric = next((m for m in ("time", "issue_interval", "bandwidth") if m in copy.metrics), "time")
-    doubt = doubtful(report, copy, metric, end)
-    if doubt is None and fit is not None and not fit.fits:
-        doubt = _unmodelled(report, copy, fit, metric)
-    if doubt is not None:
+    if (doubt := doubtful(report, copy, metric, end)) is not None:
         return doubt
     cost, model = _cost(copy, metric), _model(fit)
     found = _shared(report, rows, (cost, *model), end) or _slow(report, rows, cost, end)
@@ -136,40 +131,6 @@ def _slow(report: Report, rows: Sequence[Measurement], cost: str, end: str) -> H
 # --- the model
 
 
-def _unmodelled(report: Report, copy: Measurement, fit: Fit, metric: str) -> Headline:
-    """Return why a sweep has no model, and what was measured of the largest size."""
-    figure, nbytes = copy.metrics[metric], amount(int(copy.case.params["bytes"]))
-    text = f"No model of the copies: {_why_unmodelled(report, fit)}."
-    more = f"Measured: {roughly(figure)} for {nbytes} {_where(copy)}."
-    return answer(report, "untrusted", (text, more), about(copy, metric))
-
-
-def _why_unmodelled(report: Report, fit: Fit) -> str:
-    """Return why no lines pass the sizes of a sweep: noise, a size they miss, or their shape."""
-    from gpumap.engine.fit import FITS  # a shell's TAB loads this module
-
-    case, swept = fit.case, {**fit.case.params, "bytes": 0}
-    rows = [row for row in report.measurements if {**row.case.params, "bytes": 0} == swept]
-    same = (row for row in rows if (row.case.name, row.case.names) == (case.name, case.names))
-    half, nbytes = max(map(_uncertain, same), default=(0.0, 0))
-    if half > FITS:
-        noise = f"the time of {amount(nbytes)} alone is uncertain by {percent(half)}"
-        return f"{noise}: raise --budget, and keep the machine idle"
-    held = fit.held_back
-    if held is not None and abs(held.miss) > FITS:
-        size, missed = amount(held.nbytes), percent(abs(held.miss))
-        return f"a fit to the other sizes misses {size} by {missed}"
-    return f"its time grows unevenly with size: two lines miss a size by over {percent(FITS)}"
-
-
-def _uncertain(row: Measurement) -> tuple[float, int]:
-    """Return half of the interval of a row's time, as a share of it, and its bytes."""
-    time = row.time
-    known = time is not None and time.has_interval and time.value > 0.0
-    half = (time.high - time.low) / 2 / time.value if time is not None and known else 0.0
-    return half, int(row.case.params["bytes"])
-
-
 def _cost(copy: Measurement, metric: str) -> str:
     """Return what a copy of the largest size takes."""
     figure, nbytes = copy.metrics[metric], amount(int(copy.case.params["bytes"]))
@@ -179,7 +140,9 @@ def _cost(copy: Measurement, metric: str) -> str:
 
 
 def _model(fit: Fit | None) -> tuple[str, ...]:
-    """Return latency and rate of copies of every size, if they are known."""
+    """Return latency and rate of copies of every size; that no model fits, if there is none."""
+    if fit is not None and not fit.fits:
+        return ("No model: one line or two miss sizes of its sweep.",)
     metrics = fit.metrics if fit else {}
     latency, peak = metrics.get("latency"), metrics.get("peak_bandwidth")
     if latency is None or peak is None or not peak.has_interval or not math.isfinite(peak.value):
