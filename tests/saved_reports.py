@@ -16,7 +16,6 @@ from psutil import pid_exists
 from shell import Shell
 from tables import table
 
-from gpumap.engine import stats
 from gpumap.model.io import digest
 
 SLOW = {"rate": 2**32, "latency": 2.0**-10, "bandwidth": 2**28}  # few iterations make a sample
@@ -114,9 +113,4 @@ def _cut(samples, n):
         samples[key] = samples[key][:n]
     for lists in (*samples["intervals"].values(), samples["worked_s"], samples["phases_s"]):
         lists |= {key: values[:n] for key, values in lists.items()}
-    marks = [m for m in samples["sample_notes"] if m["sample"] < n and m["mark"] != "outlier"]
-    far = stats.outliers(samples["seconds"]) if samples["seconds"] else ()
-    samples["sample_notes"] = [
-        *marks,
-        *({"sample": s, "mark": "outlier", "detail": ""} for s, _ in far),
-    ]
+    samples["sample_notes"] = [m for m in samples["sample_notes"] if m["sample"] < n]

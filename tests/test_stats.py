@@ -247,17 +247,6 @@ def test_order_and_unit_change_nothing_else(values, exponent):
     assert (plain.autocorrelation, plain.n) == (scaled.autocorrelation, scaled.n)
 
 
-@pytest.mark.parametrize(("values", "found"), [
-    ([1.0, 2.0, 3.0, 4.0, 5.0], []), ([1.0, 1.0, 1.0, 1.0, 9.0], []),
-    ([1.0, 2.0, 3.0, 4.0, 100.0], [(4, 97 / 1.4826)]),
-    ([100.0, 2.0, 3.0, 4.0, -100.0], [(0, 97 / 1.4826), (4, 103 / 1.4826)]),
-    ([0.0, 1.0, 2.0, 3.0, 2.0 + 14.82, 1.0, 3.0], []),
-])  # fmt: skip
-def test_outliers_are_ten_robust_deviations_away(values, found):
-    """Place and distance; where more than half the values are equal, nothing can be said."""
-    assert found == [(place, pytest.approx(distance)) for place, distance in stats.outliers(values)]
-
-
 @given(VALUES, st.booleans())
 def test_the_median_lies_in_its_interval(values, positive):
     """Whatever the values, and however much they are widened."""

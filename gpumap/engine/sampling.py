@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap.engine import stats
 from gpumap.engine.base import Events, Iteration, Sample
 from gpumap.engine.verify import one_of_each
 from gpumap.errors import DeviceError
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.engine.base import DeviceInterval
     from gpumap.model import Binding
 
     Look = Callable[[Sequence[Binding]], Mapping[str, float]]  # seconds by name
@@ -31,10 +29,8 @@ _WINDOW = 5  # samples on each side of the warm-up's comparison, where so many f
 _FEWEST = 3
 _TESTED = 4  # samples on each side: one order of 70 has all later ones below all earlier ones
 STEADY = 0.98  # warm when the last window is no faster than this times the one before
-_PREEMPTED = 0.02  # share of a span without its thread, above which a sample is marked
 UNEQUAL = 1.1  # times of devices alone that are clearly further apart make them unequal
 BESIDE = 4.0  # times a control's own time, for which it counts as the control of what follows
-_SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
 
 
 @dataclass(slots=True)
@@ -223,7 +219,7 @@ def samples_of(series: Series, origin: float) -> Samples:
          if all(p.worked is not None for p in each)},
         {name: WorkTimes.of((p.start - origin, p.stop - origin) for p in each)
          for name, each in parts.items()},
-        tuple(_marks(taken, tuple(map(series.throttled.get, series.taken)), shared=series.shared)),
+        tuple(_marks(tuple(map(series.throttled.get, series.taken)))),
         {name: tuple(one.phases[name] for one in taken) for name in phases},
         tuple(series.beside.values()) if series.beside.keys() == series.taken.keys() else (),
     )  # fmt: skip
@@ -244,32 +240,12 @@ def take_control(series: Series, clock: Clock, block: int, *, often: bool) -> No
     series.taken.setdefault(block, taken)
 
 
-def _marks(
-    taken: Sequence[Sample], throttled: Sequence[Mapping[str, str] | None], *, shared: bool
-) -> Iterator[SampleMark]:
-    """Yield what is odd about samples: far off, on a core that others used too, on a slow device.
-
-    Names that share a core take it from each other: that is no news of a single sample.
-    """
-    far = dict(stats.outliers([one.seconds for one in taken])) if taken else {}
-    for number, one in enumerate(taken):
-        if number in far:
-            yield SampleMark(number, "outlier", f"{far[number]:.1f} MAD from the median")
-        lost = max((_lost(part) for part in one.intervals.values()), default=0.0)
-        if lost > _PREEMPTED and not shared:
-            detail = f"its core was elsewhere for {lost:.0%} of the time"
-            yield SampleMark(number, "preempted", detail)
-        if held := throttled[number]:
+def _marks(throttled: Iterable[Mapping[str, str] | None]) -> Iterator[SampleMark]:
+    """Yield which samples are of a device that was held back, and by what."""
+    for number, held in enumerate(throttled):
+        if held:
             whys = (f"{device}: {why}" for device, why in held.items())
             yield SampleMark(number, "throttled", "; ".join(whys))
-
-
-def _lost(part: DeviceInterval) -> float:
-    """Return the share of a device's span in which its own thread did not run."""
-    passed = part.stop - part.start
-    if part.worked is None or passed < _SLICE:
-        return 0.0
-    return max(1.0 - part.worked / passed, 0.0)
 
 
 # --- short looks at each device, to choose the reference and sizes by

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MAD_TO_SIGMA = 1.4826  # of a normal distribution
-_OUTLIER = 10.0  # robust standard deviations from the median
 _ROUNDING = 1e-9  # of a value: smaller differences are a float clock's, not the work's
 _FEWEST_HEAPED = 20  # values below which two modes cannot be distinguished from chance
 _LEAST_GAP = 0.25  # of the middle 80 %: a smaller gap between two modes changes no conclusion
@@ -175,16 +173,6 @@ def bimodal(values: Sequence[float], rate: float = 0.001) -> bool:
     widest = max(b - a for a, b in zip(middle, middle[step:], strict=False))
     chance = -math.log(-math.expm1(math.log1p(-rate) / len(middle))) / (0.8 * n)
     return widest > (high - low) * max(chance, _LEAST_GAP)
-
-
-def outliers(values: Sequence[float]) -> list[tuple[int, float]]:
-    """Return the place of each outlier, and its distance from the median in robust deviations."""
-    middle = median(values)
-    scale = _MAD_TO_SIGMA * median([abs(value - middle) for value in values])
-    if _equal(middle, middle + scale):
-        return []
-    far = ((n, abs(value - middle) / scale) for n, value in enumerate(values))
-    return [(n, distance) for n, distance in far if distance > _OUTLIER]
 
 
 @lru_cache(maxsize=512)

@@ -31,7 +31,7 @@ PHASES = ("input", "transfer", "compute", "sync", "comm", "update")  # of a trai
 _PARTS = ("upload", "download")  # of a call, besides compute
 Phase = Annotated[str, Meta(extra_json_schema={"enum": [*PHASES, *_PARTS]})]
 Clock = Annotated[str, Meta(extra_json_schema={"enum": ["host", "device"]})]
-_Mark = Literal["outlier", "preempted", "throttled", "nonfinite"]
+_Mark = Literal["throttled"]
 Cause = Literal[
     "shared-hardware", "transfer-bound", "launch-bound", "cpu-contention", "unequal-devices",
     "serialised", "synchronisation", "too-little-work", "unexplained",

@@ -297,41 +297,6 @@ def test_a_run_that_is_stopped_has_rows_all_the_same(after):
             assert ("skipped", reason, {}) == (row.status, row.reason, row.metrics)
 
 
-def preempted(share):
-    """Return a kind of device whose own thread ran for that share of each of its spans."""
-
-    class Preempted(FakeSession):
-        def worked(self, start, stop):
-            return (stop.moment - start.moment) * share
-
-    return Preempted
-
-
-@pytest.mark.parametrize(("share", "rate", "marked"), [
-    (0.5, 2.0**24, True), (0.96875, 2.0**24, True), (0.984375, 2.0**24, False),
-    (1.0, 2.0**24, False), (1.5, 2.0**24, False),  # its clock may be finer than the other
-    (0.5, 2.0**31, False),  # a span too short to tell
-])  # fmt: skip
-def test_a_core_that_was_elsewhere_is_marked(share, rate, marked):
-    """Above two percent of a span: a mark, and no flag of the row."""
-    (row,) = rows_of(gpu(0, rate=rate), params=ONE, device=preempted(share), settings=LOOK)
-    detail = f"its core was elsewhere for {1 - share:.0%} of the time"
-    marks = [(n, "preempted", detail) for n in range(20)] if marked else []
-    assert marks == [(mark.sample, mark.mark, mark.detail) for mark in row.samples.sample_notes]
-    assert row.flags == ()
-    spans = row.samples.intervals["a"]
-    assert {"a": tuple((b - a) * share for a, b in spans)} == row.samples.worked
-
-
-def test_names_that_share_a_core_take_it_from_each_other():
-    """The map wants it so: that is no news of a single sample, and the row says it by its flag."""
-    rows = rows_of(gpu(0, rate=2.0**24), gpu(0, rate=2.0**24), device=preempted(0.5), settings=LOOK)
-    for row in rows:
-        alone = len(row.case.names) == 1
-        assert bool(row.samples.sample_notes) == alone
-        assert row.flags == (() if alone else ("shared-hardware",))
-
-
 MANY = Params((64,), cases=("many",))
 
 

@@ -28,7 +28,7 @@ CAUSE = model.Explanation(
 TAKEN = model.Samples(
     (0.5, 0.4), (0, 1), queue=(0.25, 0.125), cpu=(0.5, 0.375), empty_sync=1e-6,
     worked={"a": (0.5, 0.25)}, intervals={"a": model.WorkTimes((0.0, 1.0), (0.5, 1.5))},
-    sample_notes=(model.SampleMark(1, "preempted", "elsewhere"),),
+    sample_notes=(model.SampleMark(1, "throttled", "heat"),),
     phases={"compute": (0.375, 0.25), "sync": (0.125, 0.0)},
 )  # fmt: skip
 
