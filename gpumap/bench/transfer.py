@@ -8,7 +8,8 @@ Cases, each at every size:
     affine, product    what copies cost a program: `gpumap.bench.breakeven`
 
 Each as one synchronous call (`sync`: queued and waited for) and as one of many in a queue
-(`queued`: the spacing of copies behind each other). These are two different costs. Besides the
+(`queued`: the spacing of copies behind each other). These are two different costs, but of more than
+16 MiB. Besides the
 requested sizes, a size sweep is measured for a model of their cost: all its sizes in each block.
 Destinations are poisoned and compared byte for byte.
 """
@@ -81,18 +82,18 @@ def _group(
 ) -> Group:
     """Return the copies of a size; what a gate judges of it is measured alone at first."""
     cases = tuple(_sized(bindings, sessions, size, params))
-    every = [each.nbytes for each in params.sizes]
-    modes = {"sync"} if size.nbytes == min(every) else set()
-    modes |= {"queued"} if size.nbytes == max(every) else set()
-    first = {n for n, case in enumerate(cases) if is_plain(case) and case.params["mode"] in modes}
-    plain = _plain_first(cases)
-    order = sorted(plain, key=lambda places: not first.issuperset(places))
-    group = Group(cases, f"{size.nbytes}B", tuple(order), first=len(first))
-    if not _is_late(group):
-        return group
-    lead = tuple(dict.fromkeys((*order[0], *plain[0])))  # what tables show, and what is judged
-    rest = (places for places in order[1:] if places != plain[0])
-    return replace(group, order=(lead, *rest), insists=True)
+    every, modes = [each.nbytes for each in params.sizes], _modes(size.nbytes)
+    judged = {"sync"} if size.nbytes == min(every) else set()
+    judged |= {modes[-1]} if size.nbytes == max(every) else set()
+    first = {n for n, case in enumerate(cases) if is_plain(case) and case.params["mode"] in judged}
+    order = sorted(_plain_first(cases), key=lambda places: not first.issuperset(places))
+    late = size.nbytes > max(SWEEP)
+    return Group(cases, f"{size.nbytes}B", tuple(order), first=len(first), insists=late)
+
+
+def _modes(nbytes: int) -> tuple[str, ...]:
+    """Return how copies of a size are made: of the largest a wait is no part, and one way tells."""
+    return _MODES if nbytes <= max(SWEEP) else _MODES[:1]
 
 
 def needs(
@@ -133,7 +134,9 @@ class Transfer(Benchmark):
         sizes = [size.nbytes for size in params.sizes]
         workloads = [WORKLOADS[key] for key in params.workloads]
         self._calls = Calls(devices, Cores(devices.cpus), workloads, sizes, params.seed)
-        groups = sorted((*self.plan.groups, *self._calls.plan.groups), key=_is_late)
+        groups = sorted(
+            (*self.plan.groups, *self._calls.plan.groups), key=lambda group: group.insists
+        )
         self.plan = replace(self.plan, groups=tuple(groups))
 
     def begin(self, group: Group) -> None:
@@ -193,15 +196,6 @@ class Transfer(Benchmark):
         return self._buffers[key].part(nbytes)
 
 
-def _is_late(group: Group) -> bool:
-    """Return whether a group's copies are so large that the model's come before them.
-
-    To prove each of them takes longer than to time it: one is measured in any case, and others in
-    what time the models leave.
-    """
-    return any(int(case.params["bytes"]) > max(SWEEP) for case in group.cases)
-
-
 def _figures(
     case: Case,
     samples: Samples,
@@ -244,7 +238,7 @@ def _sized(
             yield from _both_ways(bindings, sessions, {**keys, "memory": memory}, params)
     if "d2d" in params.cases:
         largest = size.nbytes == max(each.nbytes for each in params.sizes)
-        for mode in _MODES:
+        for mode in _modes(size.nbytes):
             whole = _all_pairs(bindings) or (largest and mode == "sync")
             for pair in _pairs(bindings) if whole else ():
                 device = {**keys, "memory": "device", "mode": mode, "pattern": "alone"}
@@ -259,7 +253,7 @@ def _host(
 ) -> Iterator[Case]:
     alone = {**keys, "pattern": "alone"}
     first = _case(direction, {**alone, "mode": "sync"}, (bindings[0],), sessions)
-    for mode in _MODES:
+    for mode in _modes(int(keys["bytes"])):
         for binding in one_of_each(bindings):
             case = _case(direction, {**alone, "mode": mode}, (binding,), sessions)
             if mode == "sync" or case.skip is None:  # its reason is said once

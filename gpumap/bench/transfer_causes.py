@@ -192,7 +192,8 @@ def _link(evidence: Copies) -> Finding | None:
     nodes = {d.numa_node if state.node is None else state.node for d, state in devices}
     node = nodes.pop() if len(nodes) == 1 else None
     where = "" if node is None else f": all are near NUMA node {node}"
-    return f"they share a link, or the host's memory{where}", {}
+    inside = "" if evidence.calls else ", or a driver copies inside of its calls"
+    return f"they share a link, or the host's memory{where}{inside}", {}
 
 
 def _one_way(evidence: Copies) -> Finding | None:

@@ -52,7 +52,8 @@ Look = Callable[[Collection[str]], Mapping[str, str]]
 FEWEST = 6  # blocks, the fewest of which there is an interval
 JUDGED = 80  # blocks, after which half of the time is enough (docs/measured/2026-11-28-gate.md)
 _FIRST = 0.5  # of a group's time, for the cases that matter most
-_SWEEP_SHARES = 2  # of the time, for a sweep of sizes; 1 for another group
+_SWEEP_SHARES = 2  # of the time, for a sweep of sizes; 1 for another group,
+_LATE_SHARES = 3  # but for one that is measured in any case: to prove its copies takes longest
 _WARM = 1  # samples before them, where calibrating has taken the others
 _CALIBRATED = 3  # samples that calibrating takes
 _VERIFIED = 3  # iterations: one to be verified, what that takes, and once more at the end
@@ -160,21 +161,24 @@ def controls(group: Group, kept: Collection[str]) -> dict[str, str]:
 def deadlines(left: Sequence[Group], now: float, end: float) -> tuple[float, float]:
     """Return until when the first of some groups is measured: as a rule, and at the latest.
 
-    The groups share the time that is left; a size sweep has twice the share of another group. At
-    the latest is for the fewest blocks of what matters most: then the sweeps have to wait.
+    The groups share the time that is left. At the latest is for the fewest blocks of what matters
+    most: then the sweeps have to wait.
 
     Args:
         left: the groups that are not measured yet, in order.
         now: seconds, by the run's clock.
         end: of the time for all of them.
     """
-    group, sweeps = left[0], sum(each.extra for each in left)
-    others = len(left) - sweeps
-    all_shares = others + _SWEEP_SHARES * sweeps
+    group, own = left[0], _shares(left[0])
+    until = now + (end - now) * own / sum(map(_shares, left))
     if group.extra:
-        until = now + (end - now) * _SWEEP_SHARES / all_shares
         return until, until
-    return now + (end - now) / all_shares, now + (end - now) / others
+    return until, now + (end - now) * own / sum(_shares(each) for each in left if not each.extra)
+
+
+def _shares(group: Group) -> int:
+    """Return how many parts of the time a group has."""
+    return _SWEEP_SHARES if group.extra else _LATE_SHARES if group.insists else 1
 
 
 @dataclass(slots=True)

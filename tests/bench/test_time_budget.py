@@ -6,7 +6,7 @@ from worlds import SETTINGS, controlled_on, copies_on, dot_on, gpu, hooked, rows
 
 from gpumap.bench.dot import Dot, Params
 from gpumap.engine.sampling import Series
-from gpumap.engine.stopping import FEWEST, needed, units
+from gpumap.engine.stopping import FEWEST, deadlines, needed, units
 from gpumap.engine.verify import lighten
 from gpumap.model import Group, Work, replace
 
@@ -152,6 +152,14 @@ def test_what_compiles_at_first_leaves_no_later_case_out():
     rows, spent = measured(4.0, gpu(0, slow_first=0.5), params=params, controls=False)
     assert {row.status for row in rows} == {"ok"}
     assert spent <= 1.15 * 4.0
+
+
+def test_what_takes_longest_to_prove_has_most_of_the_time():
+    """One part for a size, two for a sweep, three for a group that is measured in any case."""
+    groups = (Group(()), Group((), extra=True), Group((), insists=True))
+    assert deadlines(groups, 1.0, 7.0) == (2.0, 2.5)
+    assert deadlines(groups[1:], 2.0, 7.0) == (4.0, 4.0)
+    assert deadlines(groups[2:], 4.0, 7.0) == (7.0, 7.0)
 
 
 def test_a_group_that_insists_is_measured():
