@@ -84,7 +84,7 @@ SPEC = BenchmarkSpec(
     ),
     command=("transfer-cost",),
     recipe=CopyRecipe,
-    # of -v; the default table is results/copies.py, `_heads`, `_each` and `_ranges`
+    # of -v; the default table is results/copies.py, `_each`
     columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",
              "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
              "status"),

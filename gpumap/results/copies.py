@@ -1,9 +1,8 @@
 """Copies as tables: their sizes side by side, and pairs of devices as a matrix.
 
-Copies that are waited for, one at a time; -v has those in a queue too. Of many devices a row has
-the range, and a remark below names those that fall out of it. A matrix has what goes from the name
-of a row to that of a column: one for each backend, of the largest copies that are waited for; of
-each size with -v. Pairs that fall out of their group are named below it.
+Copies that are waited for, one at a time; -v has those in a queue too. A matrix has what goes from
+the name of a row to that of a column: one for each backend, of the largest copies that are waited
+for; of each size with -v. Pairs that fall out of their group are named below it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from gpumap.figures import spread
 from gpumap.model import Fit, Measurement
 from gpumap.report.table import Table
 from gpumap.results.cells import rates, ratio, trust
-from gpumap.text import NAME, listed, middle, narrow, short
+from gpumap.text import NAME, middle, narrow, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,11 +33,8 @@ if TYPE_CHECKING:
     Pairs = Mapping[tuple[str, str], Measurement]
 
 
-EACH = 4  # devices that have a row of their own
 _TWO = 2  # names, whose pairs have rows
 _SIZES = 3  # side by side: of more the largest and the smallest
-_NAMED = 3
-_ODD = 0.9  # of the median, or 1/0.9 of it
 _WORST = ("!", "?", "~", "o", "-")  # first signs of a row's trust
 _MODEL = {"latency": "latency", "bandwidth": "peak_bandwidth"}
 _HALF = "n1/2"
@@ -80,16 +76,11 @@ def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Tab
     every = list(_copies(alone, fits, several=len(host) > 1))
     sizes = sorted({nbytes for copy in every for nbytes in copy.rows}, reverse=True)
     shown = sizes if len(sizes) <= _SIZES else [sizes[0], sizes[-1]]
-    ways = list(dict.fromkeys(copy.what for copy in every))
     names = {name for row in rows for name in row.case.names}
-    if len(names) > EACH:
-        found = [[copy for copy in every if copy.what == way] for way in ways]
-        heads, lines = _ranges(found, shown, len(names))
-        remarks = [text for group in found for text in _outliers(group, shown[0])]
-    else:  # pairs of three names and more have a matrix
-        whole = [copy for copy in every if len(names) <= _TWO or not copy.ordered]
-        heads, lines = _each(whole, shown)
-        remarks = []
+    # pairs of three names and more have a matrix
+    whole = [copy for copy in every if len(names) <= _TWO or not copy.ordered]
+    heads, lines = _each(whole, shown)
+    remarks = []
     if len(shown) < len(sizes):
         remarks.append(f"the largest and the smallest of {len(sizes)} sizes: -v shows all")
     remarks += _at_once(rows, several=len(host) > 1)
@@ -133,11 +124,8 @@ def _each(every: Sequence[_Copy], sizes: Sequence[int]) -> tuple[tuple[str, ...]
         models = (*(_modelled(copy, metric) for metric in _MODEL.values()), _half(copy))
         last = models if fitted else (speed,)
         lines.append((copy.what, short(where), *map(spread, times), *last, copy.trust))
-    return _heads(sizes, (*_MODEL, _HALF) if fitted else (rate,)), tuple(lines)
-
-
-def _heads(sizes: Iterable[int], last: Iterable[str]) -> tuple[str, ...]:
-    return ("copy", "on", *map(amount, sizes), *last, "trust")
+    last_heads = (*_MODEL, _HALF) if fitted else (rate,)
+    return ("copy", "on", *map(amount, sizes), *last_heads, "trust"), tuple(lines)
 
 
 def _modelled(copy: _Copy, metric: str) -> str:
@@ -149,51 +137,6 @@ def _modelled(copy: _Copy, metric: str) -> str:
 def _half(copy: _Copy) -> str:
     figure = copy.modelled("n_half")
     return "-" if figure is None else spread(figure).partition(" ±")[0]
-
-
-def _ranges(
-    groups: Sequence[Sequence[_Copy]], sizes: Sequence[int], names: int
-) -> tuple[tuple[str, ...], Lines]:
-    """Return headings, and a line for each way: the lowest and the highest of all devices."""
-    metrics = _MODEL if any(copy.fit for group in groups for copy in group) else {}
-    lines = []
-    for group in groups:
-        noun = "pairs" if len(group) > names else "devices"
-        times = (ranged(copy.time(size) for copy in group) for size in sizes)
-        models = (ranged(copy.modelled(metric) for copy in group) for metric in metrics.values())
-        rate = () if metrics else (ranged(copy.rate(sizes[0]) for copy in group),)
-        worst = min((copy.trust for copy in group), key=lambda word: _WORST.index(word[0]))
-        count = sum(copy.trust == worst for copy in group)
-        few = f" {count} of {len(group)}" if worst != "ok" and count < len(group) else ""
-        cells = (group[0].what, f"{len(group)} {noun}", *times, *models, *rate, f"{worst}{few}")
-        lines.append(cells)
-    return _heads(sizes, metrics or ("bandwidth",)), tuple(lines)
-
-
-def ranged(figures: Iterable[Estimate | None]) -> str:
-    """Return the lowest and the highest of some figures: ``24.8 to 25.4 µs``."""
-    known = [figure for figure in figures if figure is not None]
-    if not known:
-        return "-"
-    values = [figure.value for figure in known]
-    first, last = units.same_prefix((min(values), max(values)), known[0].unit)
-    number, blank, unit = first.partition(" ")
-    about = "" if all(figure.has_interval for figure in known) else "~"
-    return f"{about}{first}" if number == last else f"{about}{number} to {last}{blank}{unit}"
-
-
-def _outliers(group: Sequence[_Copy], size: int) -> Iterator[str]:
-    """Yield which devices take clearly more or less than the others; pairs are in the matrix."""
-    times = {copy.rows[size].case.names: time.value for copy in group if (time := copy.time(size))}
-    if len(times) <= EACH or any(len(names) > 1 for names in times):
-        return
-    usual = median(times.values())
-    odd = {n: t / usual for (n,), t in times.items() if not _ODD <= t / usual <= 1 / _ODD}
-    outliers = [
-        f"{middle(name, 16)} takes {share:.2f} times the median" for name, share in odd.items()
-    ]
-    if outliers:
-        yield f"{group[0].what}, {amount(size)}: {listed(outliers, _NAMED)}"
 
 
 def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
@@ -217,8 +160,6 @@ def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
 
 
 def _gained(way: str, rows: Sequence[Measurement]) -> str:
-    if len(rows) > EACH:
-        return f"{way} {ranged(row.metrics['speedup'] for row in rows)}"
     own = (f"{short(row.case)} " if len(row.case.names) == 1 else "" for row in rows)
     return (
         f"{way} {', '.join(f'{name}{ratio(row, ())}' for name, row in zip(own, rows, strict=True))}"

@@ -13,7 +13,6 @@ from gpumap.bench.sweeps import sweeps
 from gpumap.figures import estimate, spread
 from gpumap.report.table import Table
 from gpumap.results.cells import placed
-from gpumap.results.copies import EACH, ranged
 from gpumap.text import listed
 
 if TYPE_CHECKING:
@@ -117,27 +116,22 @@ def break_evens(rows: Sequence[Measurement], *, whole: bool) -> Iterator[Table]:
 
 
 def _break_evens(found: Sequence[Sweep], place: Place, *, whole: bool) -> Table:
-    """Return a row for each workload and device, or for all of many devices."""
-    many = not whole and len({place(sweep.head.case) for sweep in found}) > EACH
-    lines: dict[tuple[str, str], dict[bool, list[Sweep]]] = {}
+    """Return a row for each workload and device."""
+    lines: dict[tuple[str, str], dict[bool, str]] = {}
     for sweep in found:
-        where = "all devices" if many else place(sweep.head.case)
-        lines.setdefault((sweep.text, where), {False: [], True: []})[sweep.resident].append(sweep)
-    rows = tuple((*line, *map(_break_even_text, ways.values())) for line, ways in lines.items())
+        line = lines.setdefault((sweep.text, place(sweep.head.case)), {False: "-", True: "-"})
+        line[sweep.resident] = _break_even_text(sweep)
+    rows = tuple((*line, *ways.values()) for line, ways in lines.items())
     title = "break-even: the size of x from which a device beats all cores of the host"
     return Table(title, BREAK_EVENS, rows, tuple(_remarks(found, place, whole=whole)))
 
 
-def _break_even_text(found: Sequence[Sweep]) -> str:
-    """Return from which size on one device breaks even, or several."""
-    figures = [(s, figure) for s in found if (figure := s.head.metrics.get("break_even"))]
-    paying = [figure for _, figure in figures if _certain(figure)]
-    if not paying:
-        texts = list(dict.fromkeys(_from(figure, sweep) for sweep, figure in figures))
-        return texts[0] if len(texts) == 1 else "never" if texts else "-"
-    size = estimate(paying[0]) if len(found) == 1 else ranged(paying)
-    most = f" ({len(paying)} of {len(found)})" if len(paying) < len(found) else ""
-    return f"from {size}{most}"
+def _break_even_text(sweep: Sweep) -> str:
+    """Return from which size on a device breaks even."""
+    figure = sweep.head.metrics.get("break_even")
+    if figure is None:
+        return "-"
+    return f"from {estimate(figure)}" if _certain(figure) else _from(figure, sweep)
 
 
 def _certain(figure: Estimate) -> bool:
@@ -185,4 +179,4 @@ def _amount(nbytes: float) -> str:
 
 def _all(found: Sequence[Sweep], place: Place, *, whole: bool) -> str:
     names = list(dict.fromkeys(f"{sweep.text} on {place(sweep.head.case)}" for sweep in found))
-    return listed(names, len(names) if whole else EACH)
+    return listed(names, len(names) if whole else _NAMED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -155,14 +154,6 @@ def _fetched(figure: Estimate, time: Estimate) -> str:
     most = units.time_of(min(figure.high, time.high))
     bound = f": at most {most} per iteration" if figure.high > 0.0 else ""
     return f"the fetch has no measurable cost{bound}"
-
-
-def times(figure: Estimate) -> str:
-    """Return a number of calls, with its interval."""
-    if not figure.has_interval:
-        return "-"
-    low, value, high = (max(math.ceil(x), 1) for x in (figure.low, figure.value, figure.high))
-    return f"{value:,} {'call' if value == 1 else 'calls'} [{low:,}, {high:,}]"
 
 
 def _explanations(group: Sequence[Measurement], *, verbose: bool) -> Iterator[str]:

@@ -12,7 +12,7 @@ from gpumap.judge import answers
 from gpumap.model import replace
 from gpumap.report import Style
 from gpumap.results.mapped import DEVICE_COLUMNS, device_row
-from gpumap.results.rows import tables, times
+from gpumap.results.rows import tables
 from gpumap.results.shown import render
 
 SPENT = {"upload": (1e-4,), "compute": (5e-5,), "download": (2e-5,)}  # of 200 us
@@ -123,14 +123,6 @@ def test_reasons_tell_waited_for_from_queued():
         "skipped: h2d pinned sync on a, h2d pinned queued on a: no time"
         in next(tables(found)).remarks
     )
-
-
-@pytest.mark.parametrize(("calls", "shown"), [
-    (model.Estimate(0.5, 0.25, 1.0, "1"), "1 call [1, 1]"),
-    (model.Estimate(0.5, 0.25, 1.5, "1"), "1 call [1, 2]"), (figure(2.0, "1"), "2 calls [2, 3]"),
-])  # fmt: skip
-def test_one_call_is_no_calls(calls, shown):
-    assert times(calls) == shown
 
 
 def test_one_case_in_one_group():
