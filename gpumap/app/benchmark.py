@@ -170,7 +170,7 @@ class BenchmarkRun:
         """Measure the rows within what is left of the budget."""
         from gpumap.bench.causes import explaining
         from gpumap.engine.runner import Runner
-        from gpumap.machine.state import Neighbours, Throttle
+        from gpumap.machine.state import Neighbours
 
         bindings, devices = turn.resolution.bindings, found.devices
         clock, progress = devices.clock, self._record.progress
@@ -179,7 +179,7 @@ class BenchmarkRun:
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
         around = Around if clock.scripted else neighbours.read
-        throttled = Throttle(turn.hardware, found.gpus).read
+        throttled = found.gpus.throttled
         settings = self._settings_of(budget, clock)
         explain = explaining(found.benchmark.key)
         runner = Runner(found.benchmark, clock, settings, progress, around, throttled, explain)

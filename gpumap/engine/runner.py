@@ -54,7 +54,7 @@ class Runner:
         settings: Settings,
         observer: Observer,
         around: Callable[[], Around] = Around,
-        throttled: stopping.Look = stopping.unwatched,
+        throttled: stopping.Look = dict,
         explain: Explain = list,
     ) -> None:
         self._benchmark = benchmark

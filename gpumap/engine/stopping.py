@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Case, Group, Samples
 
 _EVERY = 0.1  # seconds from one look to the next
-_SHARE = 0.01  # of the time, that looking may take: a large machine has many files
-# Takes the ids of the devices that worked just now; returns what holds devices back, by their ids.
-Look = Callable[[Collection[str]], Mapping[str, str]]
+_SHARE = 0.01  # of the time, that looking may take
+Look = Callable[[], Mapping[str, Sequence[str]]]  # returns what holds devices back, by their ids
 FEWEST = 6  # blocks, the fewest of which there is an interval
 JUDGED = 80  # blocks, after which half of the time is enough (docs/measured/2026-11-28-gate.md)
 _FIRST = 0.5  # of a group's time, for the cases that matter most
@@ -68,11 +67,6 @@ _CONFIDENCE = 0.95  # of the interval that is wide
 RATE = 0.01  # of false alarms of a test: of correlation in a row, of modes in a group
 
 
-def unwatched(at_work: Collection[str]) -> Mapping[str, str]:  # noqa: ARG001 - a Look
-    """Return that nothing holds any device back."""
-    return {}
-
-
 class Throttling:
     """Looks now and then, and marks the samples since the last look; a sample is kept either way.
 
@@ -90,7 +84,7 @@ class Throttling:
         """Look for the first time: what was before the first sample is none's."""
         self._devices = {case.id: _devices(case.bindings) for case in group.cases}
         self._unjudged.clear()
-        self._ask(())
+        self._ask()
 
     def taken(self, id_: str, series: Series, block: int) -> None:
         """Hear of a sample of a case."""
@@ -100,14 +94,15 @@ class Throttling:
         """Mark the samples since the last look, if it is time for one or there is none after it."""
         if not self._unjudged or (self._clock.now() < self._due and not last):
             return
-        held = self._ask(self._devices[self._unjudged[-1][0]])
+        held = self._ask()
         for id_, series, block in self._unjudged:
-            series.throttled[block] = {d: held[d] for d in self._devices[id_] if d in held}
+            whys = {d: ", ".join(held[d]) for d in self._devices[id_] if d in held}
+            series.throttled[block] = whys
         self._unjudged.clear()
 
-    def _ask(self, at_work: Collection[str]) -> Mapping[str, str]:
+    def _ask(self) -> Mapping[str, Sequence[str]]:
         start = self._clock.now()
-        held = self._look(at_work)
+        held = self._look()
         now = self._clock.now()
         self._due = now + max(_EVERY, (now - start) / _SHARE)
         return held

@@ -37,7 +37,6 @@ _SCRIPT = re.compile(r"(?:.*/)?([\w.+-]{1,40}\.(?:py|sh|pl|rb|jl|R|js|jar))", re
 _LONGEST = 40  # characters of a name: any process may choose its own
 _FIELDS = 8  # user nice system idle iowait irq softirq steal; "guest" is in "user" already
 _IDLE, _IOWAIT, _STEAL = 3, 4, 7
-_SLOW = 0.9  # of the highest clock that was seen
 _SHORT = 0.25  # seconds; the kernel counts in hundredths
 
 
@@ -241,58 +240,6 @@ def frequency(tree: Tree, cpu: int) -> float | None:
     """Return the clock of a core as its governor tells it, in hertz."""
     kilohertz = tree.number(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
     return kilohertz * 1e3 if kilohertz and 0 < kilohertz < 2**40 else None
-
-
-class Throttle:
-    """Looks at the devices again and again; the first look is at the construction.
-
-    What the system has no file for is never looked at: machines of a cloud have none of them.
-    """
-
-    def __init__(self, devices: Iterable[Device], gpus: Gpus, root: Path = Path("/")) -> None:
-        self._gpus = gpus
-        self._tree = Tree(root)
-        self._cores = {d.id: d.cores for d in devices if d.kind.row.cores}
-        every = sorted({cpu for cores in self._cores.values() for cpu in cores})
-        counts = ((cpu, self._count(cpu)) for cpu in every)
-        self._counts = {cpu: count for cpu, count in counts if count is not None}
-        clocks = ((cpu, frequency(self._tree, cpu)) for cpu in every)
-        # A core that has not worked yet may be asleep: its clock counts from its first work on.
-        self._highest = {cpu: 0.0 for cpu, hertz in clocks if hertz is not None}
-
-    def read(self, at_work: Collection[str] = ()) -> dict[str, str]:
-        """Return what held devices back since the last look, by their ids.
-
-        Args:
-            at_work: ids of those that worked just now; an idle core has a low clock by right.
-        """
-        found = {id_: list(reasons) for id_, reasons in self._gpus.throttled().items()}
-        last = self._counts
-        now = {cpu: self._count(cpu) for cpu in last}
-        self._counts = {cpu: last[cpu] if count is None else count for cpu, count in now.items()}
-        hot = {cpu for cpu, count in self._counts.items() if count > last[cpu]}
-        for id_, cores in self._cores.items():
-            slow = self._slow(cores) if id_ in at_work else ()
-            here = [str(cpu) for cpu in cores if cpu in hot]
-            more = f" and {len(here) - 1} more" if here[1:] else ""
-            if reasons := [*(f"heat, in core {cpu}{more}" for cpu in here[:1]), *slow]:
-                found[id_] = reasons
-        return {id_: ", ".join(reasons) for id_, reasons in found.items()}
-
-    def _slow(self, cores: Iterable[int]) -> Iterator[str]:
-        """Yield the first core whose clock has dropped."""
-        for cpu in cores:
-            hertz = frequency(self._tree, cpu) if cpu in self._highest else None
-            if hertz is None:
-                continue
-            highest = self._highest[cpu] = max(hertz, self._highest[cpu])
-            if hertz < _SLOW * highest:
-                yield f"core {cpu} at {hertz / 1e9:.2f} GHz, before at {highest / 1e9:.2f} GHz"
-                return
-
-    def _count(self, cpu: int) -> int | None:
-        folder = f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle"
-        return self._tree.natural(f"{folder}/core_throttle_count")
 
 
 _FOLDER = "sys/bus/pci/devices"

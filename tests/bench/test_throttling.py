@@ -13,11 +13,11 @@ class _Script:
     """What holds devices back, look by look; the last line holds for ever."""
 
     def __init__(self, *looks):
-        self.looks, self.asked = looks, []
+        self.looks, self.asked = looks, 0
 
-    def __call__(self, at_work):
-        self.asked.append(set(at_work))
-        return self.looks[min(len(self.asked), len(self.looks)) - 1]
+    def __call__(self):
+        self.asked += 1
+        return self.looks[min(self.asked, len(self.looks)) - 1]
 
 
 def rows_of(look, *, rate=QUICK, cases=("many",), sizes=(64,)):
@@ -40,38 +40,38 @@ def marked(row):
 
 
 def test_a_power_limit_that_always_holds_is_a_fact_of_the_row():
-    cap = {"cuda:0": "power cap"}
+    cap = {"cuda:0": ("power cap",)}
     assert "power-capped" in flags({}, cap, cases=("one",))
     assert "power-capped" not in flags({}, *[cap, {}] * 40, cases=("one",))
 
 
 def test_samples_since_the_last_look_are_marked_with_the_reason():
     """A block is longer than the pause between looks: each look is for the block before it."""
-    script = _Script({}, {}, {"cuda:1": "heat", "cuda:0": "power cap"}, {})
+    script = _Script({}, {}, {"cuda:1": ("heat", "brake"), "cuda:0": ("power cap",)}, {})
     rows = rows_of(script)
     found = {key[:2]: marked(row) for key, row in rows.items()}
     words = {1: "cuda:0: power cap"}
     assert found == {
-        ("solo", "a"): words, ("solo", "b"): {1: "cuda:1: heat"}, ("one", "a"): words,
-        ("many", "a+b"): {1: "cuda:0: power cap; cuda:1: heat"},
+        ("solo", "a"): words, ("solo", "b"): {1: "cuda:1: heat, brake"}, ("one", "a"): words,
+        ("many", "a+b"): {1: "cuda:0: power cap; cuda:1: heat, brake"},
     }  # fmt: skip
     assert {BLOCKS} == {len(row.samples.seconds) for row in rows.values()}
-    assert len(script.asked) == 1 + BLOCKS
+    assert script.asked == 1 + BLOCKS
 
 
 def test_looks_are_seldom():
     """Where samples are short, one is for all since the last; the end has one of its own."""
-    script = _Script({}, {"cuda:1": "heat"})
+    script = _Script({}, {"cuda:1": ("heat",)})
     rows = rows_of(script, rate=2.0**31)
-    assert len(script.asked) < BLOCKS / 2
+    assert script.asked < BLOCKS / 2
     assert {key[1]: len(marked(row)) for key, row in rows.items()} == {"a": 0, "b": 20, "a+b": 20}
     # it may take one percent of the time, whatever the number of files
 
     class Slow(_Script):
-        def __call__(self, at_work):
+        def __call__(self):
             self.clock.sleep(1.0)
-            return super().__call__(at_work)
+            return super().__call__()
 
     script = Slow({})
     rows_of(script)
-    assert len(script.asked) == 2  # all blocks together are shorter than a hundred looks
+    assert script.asked == 2  # all blocks together are shorter than a hundred looks

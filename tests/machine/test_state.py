@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from trees import CPU
 
 from gpumap.machine import state
-from gpumap.machine.state import Neighbours, Throttle, Watch, name_of, others
-from gpumap.model import Around, Device, DeviceRef, GpuState, Kind, Others, Process, State
+from gpumap.machine.state import Neighbours, Watch, name_of, others
+from gpumap.model import Around, GpuState, Others, Process, State
 
 START = "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0"
 
@@ -193,61 +193,3 @@ def test_a_name_without_secrets(line, name):
     """The program, and a script that it runs; other arguments are private."""
     assert name_of(1, System(p1=line)) == name
     assert name_of(2, System(p1=line)) == ""
-
-
-def core(index, *cores):
-    ref = DeviceRef(Kind.CPU, index)
-    return Device(f"cpu:{index}", Kind.CPU, ref, "Xeon", "numpy", cores=cores)
-
-
-BOTH = ("cpu:0", "cpu:1")
-
-
-def heat(sketch, core, count):
-    sketch.file(f"{CPU}/cpu{core}/thermal_throttle/core_throttle_count", str(count))
-
-
-def clock(sketch, core, gigahertz):
-    sketch.file(f"{CPU}/cpu{core}/cpufreq/scaling_cur_freq", f"{gigahertz * 1e6:.0f}")
-
-
-def throttling(sketch, **reasons):
-    gpus = SimpleNamespace(throttled=lambda: reasons)
-    return Throttle([core(0, 0), core(1, 1, 2)], gpus, sketch.root)
-
-
-def test_a_count_of_heat_that_goes_up(sketch):
-    for core, heats in enumerate((7, 0, 0)):
-        heat(sketch, core, heats)
-    throttle = throttling(sketch)
-    before = throttle.read(BOTH)
-    heat(sketch, 1, 2)
-    heat(sketch, 2, 1)
-    during, after = throttle.read(), throttle.read()
-    assert (before, after) == ({}, {})
-    assert during == {"cpu:1": "heat, in core 1 and 1 more"}
-
-
-def test_a_clock_that_drops_below_ninety_percent(sketch):
-    """An idle core has a low clock by right: only devices that worked just now are judged."""
-    for core in range(3):
-        clock(sketch, core, 2.0)
-    throttle = throttling(sketch)
-    seen = []
-    for gigahertz in (2.0, 3.0, 2.7, 2.6, 3.0):
-        clock(sketch, 0, gigahertz)
-        seen.append(throttle.read(BOTH))
-    assert seen == [{}, {}, {}, {"cpu:0": "core 0 at 2.60 GHz, before at 3.00 GHz"}, {}]
-    clock(sketch, 0, 0.8)
-    clock(sketch, 1, 0.8)
-    assert set(throttle.read(("cpu:1",))) == {"cpu:1"}
-    assert throttle.read() == {}
-
-
-def test_the_drivers_words_come_first(sketch):
-    """A GPU's reasons are joined; those of cores stand beside them under their own ids."""
-    heat(sketch, 0, 1)
-    throttle = throttling(sketch, **{"cuda:0": ("power cap", "hardware slowdown")})
-    heat(sketch, 0, 2)
-    expected = {"cuda:0": "power cap, hardware slowdown", "cpu:0": "heat, in core 0"}
-    assert throttle.read(BOTH) == expected
