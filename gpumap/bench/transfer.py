@@ -32,10 +32,10 @@ from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.engine.sizes import Size
 from gpumap.engine.verify import one_of_each, played
 from gpumap.machine.blas import Cores
-from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
+from gpumap.model import Binding, Case, Group, Plan, Work, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
     from gpumap.model import Estimate, Limit, Measurement, Param, Samples
@@ -231,54 +231,52 @@ def _sized(
     if size.name is not None:
         keys["size_name"] = size.name
     for memory in _MEMORIES:
+        able = _able(bindings, sessions, memory)
         for direction in ("h2d", "d2h"):
             if direction in params.cases:
-                yield from _host(bindings, sessions, {**keys, "memory": memory}, direction)
+                yield from _host(able, {**keys, "memory": memory}, direction)
+                together = {**keys, "memory": memory, "pattern": "together", "mode": "sync"}
+                if len(able) == len(bindings) > 1:
+                    yield _at_once(direction, together, able)
         if "bidir" in params.cases:
-            yield from _both_ways(bindings, sessions, {**keys, "memory": memory}, params)
+            yield from _both_ways(able, {**keys, "memory": memory}, params)
     if "d2d" in params.cases:
         largest = size.nbytes == max(each.nbytes for each in params.sizes)
         for mode in _modes(size.nbytes):
             whole = _all_pairs(bindings) or (largest and mode == "sync")
             for pair in _pairs(bindings) if whole else ():
                 device = {**keys, "memory": "device", "mode": mode, "pattern": "alone"}
-                yield _case("d2d", device, pair, sessions)
+                yield _case("d2d", device, pair)
 
 
-def _host(
-    bindings: Sequence[Binding],
-    sessions: Mapping[str, Session],
-    keys: Mapping[str, Param],
-    direction: str,
-) -> Iterator[Case]:
-    alone = {**keys, "pattern": "alone"}
-    first = _case(direction, {**alone, "mode": "sync"}, (bindings[0],), sessions)
+def _able(
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], memory: HostMemory
+) -> list[Binding]:
+    """Return the names whose devices have a kind of host memory."""
+    return [b for b in bindings if memory == "pageable" or memory in sessions[b.name].features]
+
+
+def _host(bindings: Sequence[Binding], keys: Mapping[str, Param], direction: str) -> Iterator[Case]:
     for mode in _modes(int(keys["bytes"])):
         for binding in one_of_each(bindings):
-            case = _case(direction, {**alone, "mode": mode}, (binding,), sessions)
-            if mode == "sync" or case.skip is None:  # its reason is said once
-                yield case
-    if len(bindings) > 1:
-        together = {**keys, "pattern": "together", "mode": "sync"}
-        case = _case(direction, together, tuple(bindings), sessions)
-        if case.skip is None:
-            yield replace(case, against=first.id)
+            yield _case(direction, {**keys, "pattern": "alone", "mode": mode}, (binding,))
+
+
+def _at_once(direction: str, keys: Mapping[str, Param], bindings: Sequence[Binding]) -> Case:
+    """Return the copies of all names at once, against the first one's alone."""
+    first = _case(direction, {**keys, "pattern": "alone"}, (bindings[0],))
+    return replace(_case(direction, keys, tuple(bindings)), against=first.id)
 
 
 def _both_ways(
-    bindings: Sequence[Binding],
-    sessions: Mapping[str, Session],
-    keys: Mapping[str, Param],
-    params: Params,
+    bindings: Sequence[Binding], keys: Mapping[str, Param], params: Params
 ) -> Iterator[Case]:
     for binding in one_of_each(bindings):
         one = {**keys, "mode": "sync", "pattern": "alone"}
-        there, back = (_case(way, one, (binding,), sessions).id for way in ("h2d", "d2h"))
-        case = _case("bidir", {**one, "pattern": "together"}, (binding,), sessions)
-        if case.skip is None and {"h2d", "d2h"} <= set(params.cases):
-            case = replace(case, against=there, then=back)
-        if case.skip is None:
-            yield case
+        there, back = (_case(way, one, (binding,)).id for way in ("h2d", "d2h"))
+        case = _case("bidir", {**one, "pattern": "together"}, (binding,))
+        relative = {"h2d", "d2h"} <= set(params.cases)
+        yield replace(case, against=there, then=back) if relative else case
 
 
 def _sweep_cases(
@@ -286,18 +284,15 @@ def _sweep_cases(
 ) -> Iterator[Case]:
     """Yield the model's cases, size by size."""
     pairs = list(_pairs(bindings)) if "d2d" in params.cases and _all_pairs(bindings) else []
+    ways = [way for way in ("h2d", "d2h") if way in params.cases]
     for nbytes in sorted(params.sweep):
         for mode in _MODES:
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": LADDER}
             for memory in _MEMORIES:
-                for direction in ("h2d", "d2h"):
-                    wanted = direction in params.cases
-                    for binding in one_of_each(bindings) if wanted else ():
-                        case = _case(direction, {**keys, "memory": memory}, (binding,), sessions)
-                        if case.skip is None:
-                            yield case
-            for pair in pairs:
-                yield _case("d2d", {**keys, "memory": "device"}, pair, sessions)
+                first = one_of_each(_able(bindings, sessions, memory))
+                for way in ways:
+                    yield from (_case(way, {**keys, "memory": memory}, (b,)) for b in first)
+            yield from (_case("d2d", {**keys, "memory": "device"}, pair) for pair in pairs)
 
 
 def _plain_first(cases: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
@@ -344,12 +339,7 @@ def _pairs(bindings: Sequence[Binding]) -> Iterator[tuple[Binding, Binding]]:
     yield from ((named[b.device.id], b) for b in list(others)[:1])
 
 
-def _case(
-    name: str,
-    params: Mapping[str, Param],
-    bindings: tuple[Binding, ...],
-    sessions: Mapping[str, Session],
-) -> Case:
+def _case(name: str, params: Mapping[str, Param], bindings: tuple[Binding, ...]) -> Case:
     nbytes = int(params["bytes"])
     moved = {
         "h2d": Work(bytes_to_device=nbytes * len(bindings)),
@@ -357,21 +347,6 @@ def _case(
         "bidir": Work(bytes_to_device=nbytes, bytes_to_host=nbytes),
         "d2d": Work(bytes_to_device=nbytes),
     }
-    skip = _unsupported(bindings, sessions, str(params["memory"]))
-    swept = params["pattern"] == LADDER
-    route = _ROUTES.get(name)
-    return Case(
-        KEY, name, params, bindings, moved[name], None, skip, route, name == "d2d", swept=swept
-    )
-
-
-def _unsupported(
-    bindings: Iterable[Binding], sessions: Mapping[str, Session], memory: str
-) -> Reason | None:
-    if memory in ("pageable", "device"):
-        return None
-    lacking = [b for b in bindings if memory not in sessions[b.name].features]
-    if not lacking:
-        return None
-    backends = ", ".join(dict.fromkeys(binding.device.backend for binding in lacking))
-    return Reason("unsupported", f"no {memory} host memory ({backends})")
+    swept, route = params["pattern"] == LADDER, _ROUTES.get(name)
+    ordered = name == "d2d"
+    return Case(KEY, name, params, bindings, moved[name], route=route, ordered=ordered, swept=swept)
