@@ -34,8 +34,14 @@ def report(
         verbose: all of it.
         filled: break every line that is too long between words.
     """
-    if shown.status != "error" and shown.headline is not None:  # else stderr says all that there is
+    lines = list(_sections(shown, room, verbose=verbose, filled=filled))
+    # of an error without anything to show, stderr says all that there is
+    if shown.headline is not None and (lines or shown.status != "error"):
         yield from _filled(shown.headline.text, room if filled else None, shown.headline.level)
+    yield from lines
+
+
+def _sections(shown: Shown, room: int | None, *, verbose: bool, filled: bool) -> Iterator[Line]:
     for section in shown.sections(verbose):
         for part in section.parts if section.name not in _ELSEWHERE else ():
             if isinstance(part, Table):
