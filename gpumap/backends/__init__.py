@@ -9,8 +9,8 @@ beside PyOpenCL. So a folder in gpumap's cache has the system's files and one fo
 
 from __future__ import annotations
 
-import stat
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,7 +113,7 @@ def _system() -> dict[str, str]:
 
 
 def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
-    """Return a folder with these files and no others, which no other user can write to.
+    """Return a folder with these files, which no other user can write to.
 
     Its name is that of its content, so that it never changes while a process reads it.
 
@@ -127,36 +127,19 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
     if (cache := cache_folder(env)) is None:
         raise SourceError("no variable names a folder")
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if why := others(cache.stat()):
-        raise SourceError(f"{cache}: {why}")
     digest = sha256("\0".join(f"{n}\0{t}" for n, t in sorted(files.items())).encode()).hexdigest()
     place = cache / f"opencl-vendors-{digest[:16]}"
-    if _is(place, files):
-        return place
-    made = Path(tempfile.mkdtemp(prefix=".opencl-vendors-", dir=cache))
-    try:
+    if not place.exists():
+        made = Path(tempfile.mkdtemp(prefix=".opencl-vendors-", dir=cache))
         for name, text in files.items():
             (made / name).write_text(text, encoding="utf-8")
-        if place.is_symlink() or place.exists():  # another process made it
-            raise SourceError(f"{place} is not as gpumap wrote it; remove it")
-        made.rename(place)
-    except OSError:
-        if not _is(place, files):  # another process of ours was first
-            raise
-    finally:
+        with suppress(OSError):  # another process of ours was first
+            made.rename(place)
         shutil.rmtree(made, ignore_errors=True)
+    for folder in (cache, place):
+        if why := others(folder.stat()):
+            raise SourceError(f"{folder}: {why}")
     return place
-
-
-def _is(place: Path, files: Mapping[str, str]) -> bool:
-    """Return whether a folder, which no other user can write to, has these files."""
-    try:
-        found = place.lstat()
-        if not stat.S_ISDIR(found.st_mode) or others(found):
-            return False
-        return {path.name: path.read_text(encoding="utf-8") for path in place.iterdir()} == files
-    except (OSError, ValueError):
-        return False
 
 
 def _note(message: str, hint: str) -> Diagnostic:

@@ -1,7 +1,6 @@
 """Intel's OpenCL runtime from pip: shown to the loader, and nothing that anyone else has chosen."""
 
 import os
-import shutil
 import stat
 import sys
 from pathlib import Path
@@ -89,27 +88,11 @@ def test_what_it_cannot_be_loaded_without_is_named(here):
     assert "intel-cmplr-lib-rt" in note.hint
 
 
-def linked(folder):
-    folder.rename(folder.with_name("moved"))
-    folder.symlink_to(folder.with_name("moved"))
-
-
-def dangling(folder):
-    linked(folder)
-    shutil.rmtree(folder.with_name("moved"))
-
-
-@pytest.mark.parametrize("meddle", [
-    lambda folder: (folder / "2-evil.icd").write_text("/opt/evil.so\n"),
-    lambda folder: (folder / "1-intel.icd").write_text("/opt/evil.so\n"),
-    lambda folder: folder.chmod(0o777), linked, dangling,
-])  # fmt: skip
-def test_a_folder_that_is_not_as_it_was_made_is_not_used(here, meddle):
+def test_a_folder_that_others_can_write_to_is_not_used(here):
     env, _ = here()
-    meddle(Path(register(env)[0][ICD_VARIABLE]))
+    Path(register(env)[0][ICD_VARIABLE]).chmod(0o777)
     variables, (note,) = register(env)
     assert (variables, note.code) == ({}, "opencl-vendors")
-    assert note.message.endswith("is not as gpumap wrote it; remove it")
 
 
 @pytest.mark.parametrize("kind", ["a file", "writable by others", "nowhere"])
