@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 )
 @cases_option("transfer-cost", "Only these: h2d, d2h, bidir, d2d, affine, product.")
 @sweep_option
-@benchmark_options(15.0, "transfer", "control")
+@benchmark_options(20.0, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:
     """Measure copies between the host and the devices, and model what they cost.
 

@@ -29,7 +29,7 @@ from gpumap.engine.sampling import Series, calibrate, sample
 from gpumap.errors import GpumapError, WrongDataError
 from gpumap.judge.fitness import TOLERANCE, TOLERANCE_OF_CORES, alike, compared
 from gpumap.machine.nvml import Gpus
-from gpumap.machine.state import Neighbours, Throttle
+from gpumap.machine.state import Neighbours
 from gpumap.machine.topology import read
 from gpumap.model import Estimate, FitnessCheck
 from gpumap.units import memory
@@ -227,17 +227,16 @@ class Screening:
     def _compared(self, what: Step, series: Mapping[str, Series]) -> Iterator[Mapping[str, Any]]:
         around, real = Neighbours(), self._real(series)
         with Gpus(real) as gpus:
-            throttle = Throttle(real, gpus)
             times: dict[str, list[float]] = {name: [] for name in series}
             yield from self._blocks(what, series, times)
-            held = throttle.read([device.id for device in real])
+            held = gpus.throttled()
         others = around.read().foreign or 0.0
         own_memory = not any(self._device(name).in_host_memory for name in series)
         tolerance = TOLERANCE if own_memory else TOLERANCE_OF_CORES
         for name, found in compared(times, tolerance).items():
             yield {"check": _check((what, name, None), *self._judged(name, found, others))}
         for name in series:
-            why = held.get(self._device(name).id, "")
+            why = ", ".join(held.get(self._device(name).id, ()))
             if why and why not in HARMLESS:
                 yield {"check": _check(("throttle", name, None), "unfit", why, None)}
 
