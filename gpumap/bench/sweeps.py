@@ -85,7 +85,7 @@ class Sweep:
         found = []
         for nbytes, row in self.calls.items():
             host = self.hosts.get(nbytes)
-            if row.samples and host is not None and host.samples and host.status == "ok":
+            if row.samples and host is not None and host.samples:
                 gain = ratio(by_block(host.samples), by_block(row.samples), confidence)
                 found += [] if gain is None else [Point(nbytes, gain)]
         return found
@@ -102,7 +102,8 @@ def sweeps(rows: Iterable[Measurement]) -> list[Sweep]:
     for head in (row for row in calls if not row.case.swept):
         own = [row for row in calls if workload_of(row.case) == head.case.name]
         own = [row for row in own if row.case.backend == head.case.backend]
-        hosts = {row.case.id: row for row in own if row.case.name == "host"}
+        ok = (row for row in own if row.case.name == "host" and row.status == "ok")
+        hosts = {row.case.id: row for row in ok}
         here = [row for row in own if row.case.names == head.case.names]
         pairs = ((bytes_of(row), hosts.get(row.case.against or "")) for row in here)
         found.append(Sweep(head, here, {n: host for n, host in pairs if host is not None}))

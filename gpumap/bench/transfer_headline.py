@@ -39,6 +39,8 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what a copy to the first device costs, and whether its link is shared or slow."""
     copies = [row for row in report.measurements if row.case.name in _COPIES]
     rows = [row for row in copies if row.case.requested] or copies
+    if not rows:
+        return _break_evens(report)
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
     plain = [fit for fit in report.fits if _plain(fit.case)]
@@ -156,6 +158,15 @@ def _where(found: Measurement | Fit) -> str:
     if case.ordered:
         return f"from {names(case.bindings, between=' to ')}"
     return f"{'from' if case.name == 'd2h' else 'to'} {names(case.bindings)}"
+
+
+def _break_evens(report: Report) -> Headline:
+    """Return from which size on devices break even, of a report without copies."""
+    found = _evens(report.measurements)
+    if not found:
+        return answer(report, "untrusted", ("No break-even is known: raise --budget.",))
+    head = next(row for row in report.measurements if "break_even" in row.metrics)
+    return answer(report, "good", found, about(head, "break_even"))
 
 
 def _evens(rows: Sequence[Measurement]) -> tuple[str, ...]:

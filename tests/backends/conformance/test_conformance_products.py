@@ -327,12 +327,12 @@ COUNTED = (1, 31, 257, 4096, 4097, 100_001)  # around what a work-item, and a gr
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint32"])
 @pytest.mark.parametrize("size", COUNTED)
-def test_whole_numbers_are_shifted_around_their_end(session, rng, size, dtype):
-    """As the reference does: every element is another one, and those beside stay."""
+def test_whole_numbers_are_copied_up_to_their_end(session, rng, size, dtype):
+    """Every element, at odd places, and those beside stay."""
     featured(session, "kernels")
     source = rng.integers(0, np.iinfo(dtype).max, size + 5, dtype=dtype, endpoint=True)
     target = sent(session, poisoned((size + 5,), dtype))
-    session.run("shift", target[2:], sent(session, source)[3:], 200.0, size=size)
+    session.run("copy", target[2:], sent(session, source)[3:], size=size)
     expected = poisoned((size + 5,), dtype)
-    expected[2 : 2 + size] = source[3 : 3 + size] + np.dtype(dtype).type(200)
+    expected[2 : 2 + size] = source[3 : 3 + size]
     assert got(target).tobytes() == expected.tobytes()
