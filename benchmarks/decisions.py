@@ -245,7 +245,7 @@ def decided(kind: str, situation: str, seed: int) -> int:
     """Return the exit code that a comparison of two simulated runs leads to."""
     rng = np.random.default_rng([3, seed])
     runs = [_run(kind, rng), _run(kind, rng, *SITUATIONS[situation])]
-    words = {verdict.verdict for verdict in compare(*runs, 0.05).verdicts}
+    words = {verdict.verdict for verdict in compare(*runs, 0.05)}
     return 1 if "regression" in words else 5 if "inconclusive" in words else 0
 
 

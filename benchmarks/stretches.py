@@ -52,7 +52,7 @@ def stretches(report: Report, runs: int, count: int) -> Iterator[str]:
                     replace(report, measurements=tuple(_stretch(row, part, change) for row in rows))
                     for part, change in zip(parts, (0.0, more), strict=True)
                 )
-                words = {verdict.verdict for verdict in compare(base, new, THRESHOLD).verdicts}
+                words = {verdict.verdict for verdict in compare(base, new, THRESHOLD)}
                 codes[1 if "regression" in words else 5 if "inconclusive" in words else 0] += 1
             cells = " | ".join(str(codes[code]) for code in (0, 1, 5))
             yield f"| {len(rows)} rows | {more:+.0%} | {cells} |"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,8 +44,6 @@ _ASSUMED = Diagnostic(
 _FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took,
 _LATE = 0.7  # seconds at most by which that may exceed the budget
 _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
-TURNS = "GPUMAP_TURNS"  # of a process of `compare --ab`: the pipes that it takes turns by
-TURN, GO = b"turn\n", b"go\n"
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
 
@@ -137,7 +134,6 @@ class BenchmarkRun:
     def check(self, turn: Turn, plan: Plan) -> Look | None:
         """Refuse what shows before a device is open; return what looks at others from now on."""
         check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
-        self._refuse_base(turn, identified=False)
         self._draft.measured.append(Measuring(None, plan))  # until it is known what really runs
         if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
             return None
@@ -159,7 +155,7 @@ class BenchmarkRun:
         gpus = stack.enter_context(Gpus(turn.hardware))
         benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
-        self._refuse_base(turn, identified=True)
+        self._refuse_base(turn)
         watch = Watch(gpus=gpus)
         devices.clock.sleep(_LOOK)
         self._draft.before = replace(watch.read(), others=look.read() if look else None)
@@ -201,7 +197,7 @@ class BenchmarkRun:
 
         if recipe.only_judged:
             plan = judged(plan, self._request.gate)
-        if not recipe.control or TURNS in self._request.program.env:  # the other side has them
+        if not recipe.control:
             return plan
         return controlled(plan, turn.resolution.bindings)
 
@@ -232,16 +228,14 @@ class BenchmarkRun:
     def _settings_of(self, budget: float, clock: Clock) -> Settings:
         """Return a turn's settings: its budget, and blocks as its end by a scripted clock."""
         endless = clock.scripted and not self._settings.whole
-        env, gate = self._request.program.env, self._request.gate
+        gate = self._request.gate
         cases: Sequence[str] = self._draft.settings.get("cases") or ()
-        turns = Turns(env[TURNS]) if TURNS in env else None  # then neither side ends early
         return replace(
             self._settings,
             budget=budget,
             blocks=_SCRIPTED if endless else self._settings.blocks,
-            decided=(lambda _: False) if turns else partial(decided, gate, cases),
-            staged=turns is None and not clock.scripted and not cases and by_headline(gate),
-            turn=turns,
+            decided=partial(decided, gate, cases),
+            staged=not clock.scripted and not cases and by_headline(gate),
         )
 
     def _identify(self, turn: Turn) -> None:
@@ -256,7 +250,7 @@ class BenchmarkRun:
             turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
         )
 
-    def _refuse_base(self, turn: Turn, *, identified: bool) -> None:
+    def _refuse_base(self, turn: Turn) -> None:
         """Refuse a base that this run could not be compared with, before it takes its time.
 
         With `--backend all` the fingerprint of one turn says nothing of the report's.
@@ -264,11 +258,12 @@ class BenchmarkRun:
         against, draft = self._request.gate.against, self._draft
         if against is None:
             return
-        from gpumap.app.comparison import refuse_early
+        from gpumap.app.comparison import refuse_unlike
+        from gpumap.judge.comparability import fingerprints
 
-        only = identified and turn.left == 1 and len(draft.measured) == 1
-        known = draft.fingerprint if only else None
-        refuse_early(against, known, simulated=draft.simulated)
+        only = turn.left == len(draft.measured) == 1
+        apart = fingerprints(against.base.fingerprint, draft.fingerprint) if only else ()
+        refuse_unlike(against.base, simulated=draft.simulated, apart=apart)
 
     def _warn(self, turn: Turn) -> None:
         """Say before anything is measured that other processes use the cores of this run."""
@@ -360,31 +355,7 @@ def _judged(report: Report, request: Request) -> Report:
         return found
     from gpumap.app.comparison import with_comparison
 
-    return with_comparison(found, request.gate.against, request.gate, request.program)
-
-
-class Turns:
-    """Waits until it is this process's turn to measure, where `compare --ab` runs two."""
-
-    def __init__(self, text: str) -> None:
-        try:
-            self._reading, self._writing = map(int, text.split(","))
-            for pipe in (self._reading, self._writing):
-                os.fstat(pipe)
-        except (ValueError, OSError, OverflowError) as error:
-            what = f"{TURNS} is {text!r}; only `gpumap compare --ab` sets it"
-            raise QuestionError(what, f"unset {TURNS}") from error
-
-    def __call__(self) -> None:
-        """Give up the turn, and wait for the next.
-
-        Raises:
-            QuestionError: the comparison has ended.
-        """
-        with suppress(BrokenPipeError):
-            os.write(self._writing, TURN)
-        if os.read(self._reading, len(GO)) != GO:
-            raise QuestionError("the `gpumap compare --ab` that this run belongs to has ended")
+    return with_comparison(found, request.gate.against, request.gate)
 
 
 def _check_plan(plan: Plan, turn: Turn) -> None:

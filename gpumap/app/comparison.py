@@ -7,30 +7,23 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.registry import follows
-from gpumap.engine.stopping import LAST
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.claims import check_patterns
+from gpumap.judge.comparability import (
+    broken,
+    machines,
+    surroundings,
+)
 from gpumap.judge.compare import (
     JUDGED,
-    SUSPICIOUS,
     Baseline,
+    agreed,
     compare,
     figure,
-    pooled,
-    unjudged,
     why,
 )
 from gpumap.judge.exit_status import SKIPPED, concluded
 from gpumap.judge.pairs import comparable, share
-from gpumap.judge.several_reports import (
-    broken,
-    contradiction,
-    fingerprints,
-    machines,
-    surroundings,
-    unlike,
-)
 from gpumap.model import Compared, Problem, Verdict, replace
 
 if TYPE_CHECKING:
@@ -42,29 +35,17 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.judge.compare import Terms
     from gpumap.judge.exit_status import Gate
-    from gpumap.model import Fingerprint, Report
+    from gpumap.model import Report
 
 _PASSED = 0  # the exit code of what is said, and let pass
-_MEASURE = "measure it again, on a machine that is not disturbed"
-_MEASURE_BY_STATUS = {
-    "absent": "measure it where its devices are: `gpumap check` tells whether they are there",
-    "skipped": "measure it where its devices are: `gpumap check` tells whether they are there",
-    "timeout": "measure it again, with a longer --timeout or fewer --cases",
-    "interrupted": "measure it again, and let it come to its end",
-    "wrong-data": "fix the device first: no speed of wrong data can be compared",
-}
-_MEASURE_WHAT = "measure it by `gpumap bench` or `gpumap transfer-cost`"
+_MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, on sound devices"
 _MEASURE_DRY = "measure it without --dry-run"
 _REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --accept REASON"
 _DEVICE = "measure the base again on this machine as it is now; gpumap doctor looks for a cause"
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass: gpumap compare BASE NEW --allow-missing"
 _IDLE = "raise --budget, and keep the machine idle"
-_MAYBE = f"{_IDLE}; --confirm measures more samples"
-_MACHINE = (
-    "measure a base on this machine; `gpumap compare BASE NEW --other-machine` shows the ratios "
-    "without verdicts"
-)
+_MACHINE = "measure a base on this machine; `gpumap report BASE NEW` shows both side by side"
 
 _NOTHING = Problem(
     Diagnostic(
@@ -84,7 +65,6 @@ class Judged:
 
     verdicts: tuple[Verdict, ...]
     problems: tuple[Problem, ...]
-    notes: tuple[Diagnostic, ...]
 
 
 def base_of(path: Path, terms: Terms) -> Baseline:
@@ -97,12 +77,12 @@ def base_of(path: Path, terms: Terms) -> Baseline:
     from gpumap.model import io
 
     base = io.read(path)
-    refuse_broken(base, "base", forged=True)
+    refuse_broken(base, "base")
     check_patterns(comparable(base), terms.judge)
     return Baseline(str(path), base, terms)
 
 
-def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
+def judged(base: Report, new: Report, terms: Terms) -> tuple[Verdict, ...]:
     """Return the verdicts on a report against a base.
 
     Raises:
@@ -110,79 +90,49 @@ def judged(base: Report, new: Report, terms: Terms, program: Program) -> Judged:
     """
     refuse_broken(base, "base")
     refuse_broken(new, "new")
-    apart = _machines(base, new, terms)
-    # with a second look at more samples, each look spends half of the error
-    level = LAST / 2 if terms.confirm else LAST
-    measure = partial(compare, base, threshold=terms.threshold, level=level, judge=terms.judge)
-    found = measure(new)
-    unsure: list[Diagnostic] = []
-    if apart:
-        found = replace(found, verdicts=unjudged(found.verdicts))
-        message = f"no verdicts: the base is of another machine: {'; '.join(apart)}"
-        unsure.append(Diagnostic("other-machine", message, severity="warning"))
-    elif terms.confirm and any(v.verdict in SUSPICIOUS for v in found.verdicts):
-        more, unsure = _more(base, new, terms, program)
-        found = measure(more) if more else found
-    judged = conclusion(found.verdicts, terms, () if apart else found.remarks)
-    why = notes_of(f"{each}: this may be why they differ" for each in surroundings(base, new))
-    return replace(judged, notes=(*judged.notes, *unsure, *why))
+    refuse_unlike(base, simulated=new.simulated, apart=machines(base, new))
+    return compare(base, new, terms.threshold, judge=terms.judge)
 
 
-def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, remarks: Sequence[str]) -> Judged:
-    """Return verdicts with what they mean for the exit code."""
-    words = (*JUDGED, "skipped")  # of another machine every change is shown, without a verdict
-    compared = any(verdict.verdict in words for verdict in verdicts)
-    problems = tuple(_problems(verdicts, terms))
-    problems = problems if compared else (*problems, _NOTHING)
-    return Judged(verdicts, problems, tuple(notes_of(remarks)))
+def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, hint: str = _REGRESSION) -> Judged:
+    """Return verdicts with what they mean for the exit code; `hint`: of a regression."""
+    compared = any(verdict.verdict in JUDGED for verdict in verdicts)
+    problems = tuple(_problems(verdicts, terms, hint))
+    return Judged(verdicts, problems if compared else (*problems, _NOTHING))
 
 
-def with_comparison(report: Report, against: Baseline, gate: Gate, program: Program) -> Report:
+def _around(base: Report, new: Report) -> list[Diagnostic]:
+    """Return what differs between two runs beside their machines, as notes."""
+    return [note(f"{each}: this may be why they differ") for each in surroundings(base, new)]
+
+
+def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
     """Return a report that was just measured, with its verdicts against a base.
 
     A run that did not come to its end keeps its exit code, and is not compared.
     """
     if _ended_early(report):
         message = f"not compared with the base: {broken(report) or 'nothing was measured'}"
-        return replace(report, notes=(*report.notes, _note(message)))
+        return replace(report, notes=(*report.notes, note(message)))
     try:
-        found = judged(against.base, report, against.terms, program)
+        verdicts = judged(against.base, report, against.terms)
     except GpumapError as error:
         wrong = [Problem(diagnostic, error.exit_code) for diagnostic in error.diagnostics]
         return concluded(report, gate, (), wrong)
-    except KeyboardInterrupt:
-        stopped = Problem(Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED)
-        return concluded(report, gate, (), [stopped])
-    report = replace(report, notes=(*report.notes, *found.notes))
-    return concluded(report, gate, found.verdicts, found.problems)
+    report = replace(report, notes=(*report.notes, *_around(against.base, report)))
+    return concluded(report, gate, verdicts, conclusion(verdicts, against.terms).problems)
 
 
-def refuse_broken(report: Report, which: str, *, forged: bool = False) -> None:
-    """Refuse a report of which nothing can be concluded.
-
-    Args:
-        report: that is compared.
-        which: of the two.
-        forged: it was saved, so its figures must follow from its samples too.
+def refuse_broken(report: Report, which: str) -> None:
+    """Refuse a report of which nothing can be concluded; `which`: of the two.
 
     Raises:
         QuestionError: it is one.
     """
-    why = broken(report) or (contradiction(report, follows) if forged else None)
-    if why is not None:
+    if (why := broken(report)) is not None:
         message = f"the {which} report cannot be compared: {why}"
-        raise QuestionError((Diagnostic("not-comparable", message, hint=_fix(report)),))
-
-
-def _fix(report: Report) -> str:
-    """Return what makes a report that can be compared of one that cannot."""
-    from gpumap.app.remeasure import COMMANDS
-
-    if report.plans:
-        return _MEASURE_DRY
-    if report.status in _MEASURE_BY_STATUS:
-        return _MEASURE_BY_STATUS[report.status]
-    return _MEASURE if report.kind in COMMANDS else _MEASURE_WHAT
+        hint = _MEASURE_DRY if report.plans else _MEASURE
+        raise QuestionError((Diagnostic("not-comparable", message, hint=hint),))
 
 
 def _ended_early(report: Report) -> bool:
@@ -191,69 +141,31 @@ def _ended_early(report: Report) -> bool:
     return bool(report.plans) or report.status == SKIPPED or report.exit_code not in over
 
 
-def _machines(base: Report, new: Report, terms: Terms) -> tuple[str, ...]:
-    """Return what differs between the machines, where that is allowed."""
-    refuse_mixed(unlike(base, simulated=new.simulated))
-    apart = machines(base, new)
-    _refuse_other_machine(apart, terms)
-    return apart
-
-
-def refuse_early(against: Baseline, fingerprint: Fingerprint | None, *, simulated: bool) -> None:
-    """Refuse a base that a run cannot be compared with, before it takes its time.
+def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -> None:
+    """Refuse to compare a script with hardware, or two machines.
 
     Args:
-        against: the base.
-        fingerprint: of the machine and the devices that will be measured; None: not known yet.
-        simulated: whether these are a script's.
+        base: the base.
+        simulated: whether the devices that it is compared with are a script's.
+        apart: what differs between the machines.
 
     Raises:
-        QuestionError: it is of another machine, or one of both is simulated.
+        QuestionError: they are.
     """
-    refuse_mixed(unlike(against.base, simulated=simulated))
-    if fingerprint is not None:
-        _refuse_other_machine(fingerprints(against.base.fingerprint, fingerprint), against.terms)
-
-
-def refuse_mixed(why: str | None) -> None:
-    """Refuse to compare a script with hardware.
-
-    Raises:
-        QuestionError: there is a reason.
-    """
-    if why is not None:
+    if base.simulated != simulated:
         hint = "compare reports of the same kind of devices"
-        raise QuestionError((Diagnostic("not-comparable", why, hint=hint),))
-
-
-def _refuse_other_machine(apart: Sequence[str], terms: Terms) -> None:
-    if apart and not terms.other_machine:
+        message = "one is simulated and the other is real"
+        raise QuestionError((Diagnostic("not-comparable", message, hint=hint),))
+    if apart:
         message = f"the base is of another machine: {'; '.join(apart)}"
         raise QuestionError((Diagnostic("other-machine", message, hint=_MACHINE),))
 
 
-def _more(
-    base: Report, new: Report, terms: Terms, program: Program
-) -> tuple[Report | None, list[Diagnostic]]:
-    """Return new with the samples of a second run added; None where it could not be measured."""
-    from gpumap.app.remeasure import measured_again
-
-    try:
-        fresh = measured_again(new, program)
-        refuse_broken(fresh, "fresh")
-        _machines(base, fresh, replace(terms, other_machine=False))
-    except GpumapError as error:
-        return None, [replace(d, severity="warning") for d in error.diagnostics]
-    return pooled(new, fresh), [
-        _note(f"judged with the samples of a second run at {fresh.started}")
-    ]
-
-
-def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
+def _problems(verdicts: Sequence[Verdict], terms: Terms, regression: str) -> Iterator[Problem]:
     """Yield what each verdict that is no pass means for the exit code."""
     for verdict in verdicts:
         if verdict.verdict == "regression":
-            hint = _DEVICE if verdict.reason == "device-slower" else _REGRESSION
+            hint = _DEVICE if verdict.reason == "device-slower" else regression
             found = Diagnostic("regression", _verdict_text(verdict, "a regression"), hint=hint)
             yield Problem(found, Exit.NO)
         elif verdict.verdict in ("missing", "new"):
@@ -266,9 +178,8 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
             else:
                 yield Problem(found, Exit.NO)
         elif verdict.verdict == "inconclusive":
-            hint = _IDLE if terms.confirm else _MAYBE  # a second run has measured more already
             message = _verdict_text(verdict, "inconclusive", terms.threshold)
-            yield Problem(Diagnostic("inconclusive", message, hint=hint), Exit.INCONCLUSIVE)
+            yield Problem(Diagnostic("inconclusive", message, hint=_IDLE), Exit.INCONCLUSIVE)
 
 
 def _verdict_text(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
@@ -280,12 +191,8 @@ def _verdict_text(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
     return f"{what}, {word} at {at}{f': {reason}' if reason else ''}"
 
 
-def notes_of(remarks: Iterator[str] | Sequence[str]) -> list[Diagnostic]:
-    """Return remarks as notes of a comparison."""
-    return [_note(remark) for remark in remarks]
-
-
-def _note(message: str) -> Diagnostic:
+def note(message: str) -> Diagnostic:
+    """Return a note of a comparison."""
     return Diagnostic("compared", message, severity="note")
 
 
@@ -294,7 +201,10 @@ def _note(message: str) -> Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """Which reports are compared, by which terms, and whether the new one becomes the base."""
+    """Which reports are compared, by which terms, and whether the new one becomes the base.
+
+    `confirm`: measure NEW once more; `ab`: two commands in place of both reports.
+    """
 
     base: Path | None
     new: Path | None
@@ -302,7 +212,8 @@ class CompareRequest:
     terms: Terms
     inconclusive: Any
     output: Output
-    ab: tuple[str, str] | None = None  # two commands in the place of both reports
+    confirm: bool = False
+    ab: tuple[str, str] | None = None
 
 
 def compare_reports(program: Program, request: CompareRequest) -> None:
@@ -318,21 +229,42 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         "base": str(request.base),
         "new": str(request.new),
         "inconclusive": request.inconclusive,
+        "confirm": request.confirm,
     }
     with Recording(
         "compare", Compared(), program, request.output, pair, time_limit=NO_LIMIT
     ) as record:
         before, after = io.read(request.base), io.read(request.new)
-        for report, which in ((before, "base"), (after, "new")):
-            refuse_broken(report, which, forged=True)
+        refuse_broken(before, "base")
         check_patterns(comparable(before), request.terms.judge)
         pair |= Baseline(str(request.base), before, request.terms).settings
         show_machine(record.draft, after)
-        found = judged(before, after, request.terms, program)
-        record.draft.remarks += found.notes
+        verdicts, notes = _verdicts(before, after, request, program)
+        found = conclusion(verdicts, request.terms)
+        record.draft.remarks += [*notes, *_around(before, after)]
         if request.accept is not None:
             found = _accepted(record.draft, request.base, before, after, found, request.accept)
         record.judge = partial(with_verdicts, found=found, inconclusive=request.inconclusive)
+
+
+def _verdicts(
+    base: Report, new: Report, request: CompareRequest, program: Program
+) -> tuple[tuple[Verdict, ...], list[Diagnostic]]:
+    """Return the verdicts, confirmed by a second run if that was requested, with notes."""
+    verdicts = judged(base, new, request.terms)
+    if not (request.confirm and any(each.verdict == "regression" for each in verdicts)):
+        return verdicts, []
+    from gpumap.app.remeasure import measure, once_more
+
+    try:
+        fresh = measure(once_more(new), program)
+        again = judged(base, fresh, request.terms)
+    except GpumapError as error:
+        why = "; ".join(each.message for each in error.diagnostics)
+        hint = "measure it yourself, and compare that"
+        return verdicts, [Diagnostic("not-confirmed", why, hint=hint, severity="warning")]
+    confirmed = note(f"a regression is one only if a second run at {fresh.started} shows it too")
+    return agreed([verdicts, again]), [confirmed]
 
 
 def show_machine(draft: Draft, new: Report) -> None:

@@ -167,8 +167,6 @@ def _format(requested: str, program: Program) -> str:
 
 
 _WIDE = 10.0  # a half width of ten times the median tells nothing more
-_NARROW, _ROOMY = 60, 80  # columns of a terminal, below which less is shown
-_NAMED = 4  # devices whose shares a line has room for
 _BEAT = 30.0  # seconds from one line of a log to the next, and to the first
 
 
@@ -270,23 +268,16 @@ class Progress:
         if self._watch is not None:
             self._watch.glance()
         if self._bar is not None:
-            words = f"{_described(snapshot.group)}{self._standing(snapshot)}"
+            words = f"{_described(snapshot.group)}: {self._standing(snapshot)}"
             self._bar.update(self._task, completed=self._done + snapshot.done, description=words)
 
     def _standing(self, snapshot: Snapshot) -> str:
-        """Return how many blocks there are, how wide their intervals, how busy the devices."""
-        room = self._bar.console.width
-        if room < _NARROW:
-            return ""
-        parts = [counted(snapshot.blocks, "block")]
+        """Return how many blocks there are, and how wide their intervals."""
+        blocks = counted(snapshot.blocks, "block")
         if snapshot.width is None:
-            parts.append(f"interval at {snapshot.look:.0%} of the time")
-        else:
-            wide = f"±{snapshot.width:.1%}" if snapshot.width < _WIDE else "wide"
-            parts.append(f"{wide} of ±{100 * self._settings.precision:g}%")
-        if room >= _ROOMY:
-            parts += (f"{name} {share:.0%} busy" for name, share in busy(snapshot).items())
-        return f": {', '.join(parts)}"
+            return f"{blocks}, interval at {snapshot.look:.0%} of the time"
+        wide = f"±{snapshot.width:.1%}" if snapshot.width < _WIDE else "wide"
+        return f"{blocks}, {wide} of ±{100 * self._settings.precision:g}%"
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
         """Count a group as done."""
@@ -295,18 +286,6 @@ class Progress:
         words = self._next()
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done, description=words)
-
-
-def busy(snapshot: Snapshot) -> dict[str, float]:
-    """Return which share of the last sample of most devices each of them worked."""
-    most = max(snapshot.taken.values(), key=lambda taken: len(taken.intervals), default=None)
-    if most is None or not 1 < len(most.intervals) <= _NAMED:
-        return {}
-    first = min(part.start for part in most.intervals.values())
-    spent = max(part.stop for part in most.intervals.values()) - first
-    if not spent > 0.0:
-        return {}
-    return {name: (part.stop - part.start) / spent for name, part in most.intervals.items()}
 
 
 def _bar(program: Program) -> Any:

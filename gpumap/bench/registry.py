@@ -88,8 +88,6 @@ class BenchmarkSpec(NamedTuple):
     side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
     speedups: bool = False  # a chart shows them
     row_key: type[Key] | None = None  # the parameters of its rows, typed
-    # Metrics that follow from a row's samples and its work, or its reference's samples.
-    follows: tuple[str, ...] = ("rate", "speedup")
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
     how: tuple[str, ...] = ()  # and those that tell in which way
     counted: bool = False  # the title of a table tells how many of them a row does
@@ -150,9 +148,3 @@ def drawn(case: Case) -> bool:
     """Return whether a chart shows the speed-ups of a case's benchmark."""
     spec = find(case.bench)
     return spec is not None and spec.speedups
-
-
-def follows(case: Case) -> tuple[str, ...]:
-    """Return the metrics of a case that follow from samples, its own and its reference's."""
-    spec = find(case.bench)
-    return spec.follows if spec is not None else ()

@@ -364,7 +364,6 @@ SPEC = BenchmarkSpec(
     remarks=train_table.remarks,
     speedups=True,
     row_key=StepKey,
-    follows=("rate",),
     how=("network", "rule", "algorithm"),
     headline=train_table.headline,
     claims=train_table.judged,

@@ -94,7 +94,6 @@ SPEC = BenchmarkSpec(
     side_by_side=True,
     speedups=True,
     row_key=CopyKey,
-    follows=("bandwidth",),
     sizes=("bytes",),
     how=("memory", "mode"),
     headline=headline,

@@ -12,6 +12,7 @@ from gpumap.commands.option_types import FileType
 from gpumap.commands.options import (
     inconclusive_option,
     output_options,
+    setting,
     terms_options,
 )
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _OF_REPORTS = {
     "base": "BASE", "new": "NEW", "accept": "--accept",
-    "confirm": "--confirm", "other_machine": "--other-machine",
+    "confirm": "--confirm",
 }  # fmt: skip
 
 
@@ -29,8 +30,12 @@ _OF_REPORTS = {
 @click.argument("base", type=FileType(), required=False)
 @click.argument("new", type=FileType(), required=False)
 @click.option("--ab", nargs=2, metavar="'CMD A' 'CMD B'",
-              help="Run two commands, interleaved sample by sample, and judge B against A. Each is "
-              "[VAR=VALUE ...] [PYTHON -m] gpumap bench ...")  # fmt: skip
+              help="Run two commands in whole runs, A B B A, each with its own --budget, and judge "
+              "B against A by what all runs show. Each is [VAR=VALUE ...] [LAUNCHER ...] "
+              "[PYTHON -m] gpumap bench ...")  # fmt: skip
+@setting("--confirm", is_flag=True,
+         help="Run NEW's command once more where a metric is a regression, which it is only if "
+         "both runs show it.")  # fmt: skip
 @click.option("--accept", metavar="REASON", help="Write NEW over BASE, with the reason inside.")
 @terms_options
 @inconclusive_option
@@ -54,7 +59,7 @@ def compare(program: Program, /, **options: Any) -> None:
     if options["ab"] is None:
         compare_reports(program, CompareRequest(**options))
     else:
-        from gpumap.app.interleaved import compare_commands
+        from gpumap.app.sides import compare_commands
 
         compare_commands(program, CompareRequest(**options))
 

@@ -40,8 +40,7 @@ _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 _SETTINGS = ("seed", "precision", "dry_run", "require_idle")  # of the parameters
 _WHERE = ("argument", "option", "backend")
-_TERMS = ("threshold", "confirm")  # of the parameters, of all that compare
-_TERMS_OF_REPORTS = ("allow_missing", "other_machine", "judge")  # of two reports that are there
+_TERMS = ("threshold", "allow_missing", "judge")  # of the parameters of `compare`
 
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
@@ -213,28 +212,20 @@ def terms_options(command: F) -> F:
     def collected(**options: Any) -> Any:
         from gpumap.judge.compare import Terms
 
-        names = (*_TERMS, *_TERMS_OF_REPORTS)
-        return command(terms=Terms(**{name: options.pop(name) for name in names}), **options)
+        return command(terms=Terms(**{name: options.pop(name) for name in _TERMS}), **options)
 
-    wrapped: F = _terms_parameters(_report_terms_parameters(wrapped_by(collected, command)))
+    wrapped: F = _threshold_option(_terms_parameters(wrapped_by(collected, command)))
     return wrapped
 
 
+_threshold_option = setting("--threshold", type=ShareType(), default="5%",
+                            help="The slowdown that counts.")  # fmt: skip
 _terms_parameters = combined(
-    setting("--threshold", type=ShareType(), default="5%",
-            help="The slowdown that counts."),
-    setting("--confirm", is_flag=True,
-            help="Measure once more in a fresh process, with the same budget, where a row is "
-            "slower or inconclusive, and judge all samples."),
-)  # fmt: skip
-_report_terms_parameters = combined(
     setting("--judge", metavar="PATTERN", multiple=True,
             help="Judge these metrics, 'dot.many+fetch.*', or all; repeatable. [default: what the "
             "headline claims]  Others are shown, and fail if certainly slower."),
     setting("--allow-missing", is_flag=True,
             help="Let rows pass that only one of both reports has."),
-    setting("--other-machine", is_flag=True,
-            help="Show how a base of another machine differs, without verdicts (else exit 2)."),
 )  # fmt: skip
 
 
@@ -245,7 +236,7 @@ _gate_options = combined(
     if_absent_option,
     setting("--base", metavar="FILE", type=FileType(),
             help="Compare the result with this baseline report (JSON)."),
-    _terms_parameters,
+    _threshold_option,
 )  # fmt: skip
 
 
@@ -255,17 +246,15 @@ def _against(options: dict[str, Any]) -> Baseline | None:
     Raises:
         QuestionError: it cannot be read, or compared.
     """
-    path, terms = options.pop("base"), {name: options.pop(name) for name in _TERMS}
+    path, threshold = options.pop("base"), options.pop("threshold")
     if path is not None:
         from gpumap.app.comparison import base_of
         from gpumap.judge.compare import Terms
 
-        return base_of(path, Terms(**terms))
+        return base_of(path, Terms(threshold))
     context = click.get_current_context()
-    for name in _TERMS:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option} is for --base; say which, or omit it")
+    if context.get_parameter_source("threshold") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--threshold is for --base; say which, or omit it")
     return None
 
 

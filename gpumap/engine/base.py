@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
     Parts = Literal["whole", "split"] | None
     Decided = Callable[[Sequence[Measurement]], bool | None]
-    Turn = Callable[[], None]
 
 # Seconds of a sample that is compared with another run's: even a slow wait takes less than a
 # hundredth of it. So runs whose waits differ take samples of the same number of iterations.
@@ -82,7 +81,6 @@ class Snapshot:
     blocks: int
     look: float  # the share of the time at which the next look is
     width: float | None  # half of the widest interval that sets the stop, at the last look
-    taken: Mapping[str, Sample]  # of each case, in this block
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,6 @@ class Settings:
     blocks: int = 10_000  # at most
     decided: Decided | None = None  # tells at an early look whether the verdicts are known
     staged: bool = False  # the cases that matter most are measured alone at first
-    turn: Turn | None = None  # returns when it is this process's turn to measure
 
 
 class Iteration:

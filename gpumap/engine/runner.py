@@ -75,33 +75,20 @@ class Runner:
         self._pace = stopping.Pace()
         self._often = True  # there is time for more than one control product a block
         self._begun = False  # a case is measured, or was
-        self._parked = 0.0  # seconds in which it was another process's turn
 
     def run(self) -> Iterator[Measurement]:
         """Yield a measurement for every case of the plan, as each group ends."""
         plan = self._benchmark.plan
         self._observer.planned(plan)
-        self._park()
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
-            until, latest = stopping.deadlines(plan.groups[number:], self._now(), end)
+            until, latest = stopping.deadlines(plan.groups[number:], self._clock.now(), end)
             part: Group | None = group
             while part is not None:
                 rows = self._measure(part, until, latest)
                 yield from rows
                 part = self._benchmark.following(part, rows)
             self._observer.ended(rows)
-
-    def _park(self) -> None:
-        """Wait for this process's turn."""
-        if self._settings.turn is not None:
-            start = self._clock.now()
-            self._settings.turn()
-            self._parked += self._clock.now() - start
-
-    def _now(self) -> float:
-        """Return the time without that of other processes' turns: it is not of the budget."""
-        return self._clock.now() - self._parked
 
     def unfinished(self, why: Why) -> list[Measurement]:
         """Return what there is of the group that is being measured, for a run that was stopped."""
@@ -147,7 +134,7 @@ class Runner:
 
     def _room(self, kept: Iterable[Series], end: float, more: float = 0.0) -> bool:
         """Return whether these can be measured by `end`, after so many seconds more."""
-        return self._now() + more + stopping.needed(kept) <= end
+        return self._clock.now() + more + stopping.needed(kept) <= end
 
     def _leave_out(self, group: Group) -> None:
         """Note for which cases there is no time; what is wrong or impossible says that itself."""
@@ -188,7 +175,7 @@ class Runner:
         return check
 
     def _warm(self, ids: Collection[str], end: float, latest: float) -> None:
-        now = self._now()
+        now = self._clock.now()
         spare = min(
             (end - now) * _WARM_SHARE, latest - now - stopping.needed(self._series.values())
         )
@@ -208,7 +195,7 @@ class Runner:
             self._warm(first or self._series.keys(), end, latest)
         checking = sum(series.checking for series in self._series.values())
         least = stopping.needed(self._series.values())
-        start = self._now()
+        start = self._clock.now()
         self._often = start + least * (1.0 + 1.0 / BESIDE) <= end
         self._look_around()
         self._throttling.begin(group)
@@ -246,10 +233,10 @@ class Runner:
 
         Until `latest` while there are fewer than `fewest` of them.
         """
-        begun, taken = self._now(), 0
+        begun, taken = self._clock.now(), 0
         order: list[str] = []
         while blocks.count < blocks.most:
-            now = self._now()
+            now = self._clock.now()
             after = now + (now - begun) / max(taken, 1)
             if taken and after > (end if taken >= fewest else latest):
                 return "budget"
@@ -266,11 +253,8 @@ class Runner:
 
     def _looked(self, group: Group, blocks: stopping.Blocks) -> Why | None:
         """Show how far a group has come; return why no more blocks are needed, if it is known."""
-        now, block = self._now(), blocks.count - 1
-        look = blocks.looks[0] if blocks.looks else 1.0
-        taken = {i: s.taken[block] for i, s in self._series.items() if block in s.taken}
-        shown = Snapshot(group, blocks.share(now), blocks.count, look, blocks.width, taken)
-        self._observer.block(shown)
+        now, look = self._clock.now(), blocks.looks[0] if blocks.looks else 1.0
+        self._observer.block(Snapshot(group, blocks.share(now), blocks.count, look, blocks.width))
         if not blocks.due(now):
             return None
         found = stopping.outlook(group, self._good(self._every()), self._settings)
@@ -334,7 +318,6 @@ class Runner:
 
     def _take(self, id_: str, block: int) -> None:
         series = self._series[id_]
-        self._park()
         beside = self._control(series.control, block)
         try:
             taken = sample(series, self._clock)

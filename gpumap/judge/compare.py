@@ -13,8 +13,7 @@ block. Each speed-up is judged as it is: it is a ratio inside its blocks already
 
 Levels and sources: `gpumap.judge.pairs`. Nothing is concluded on a metric whose check failed, or
 differs between the reports, or which is measured against another reference, or is an impossible
-ratio in one of them. A row that only base has is missing, one that only new has is new. What else
-differs is a remark and no veto.
+ratio in one of them. A row that only base has is missing, one that only new has is new.
 """
 
 from __future__ import annotations
@@ -26,24 +25,20 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import units
 from gpumap.engine.stopping import EARLY, LAST
-from gpumap.engine.undisturbed import judged_samples
 from gpumap.judge.claims import judged_metrics, judged_rows
 from gpumap.judge.inconclusive import out_of_time
 from gpumap.judge.pairs import (
     SPEEDUP,
     alarms,
-    change,
     comparable,
     joined,
-    left_out,
-    located,
     passing,
     share,
 )
 from gpumap.model import Estimate, Report, Verdict, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap.judge.pairs import Change, Changing, Pair, Unpaired
     from gpumap.model import Measurement, VerdictReason, VerdictWord
@@ -56,13 +51,13 @@ WHY: dict[str, str] = {
     "cpu-times": "not lower relative to its controls or by CPU times; the device's speed varies",
     "few-samples": "too few independent blocks for an interval",
     "wide-interval": "the interval reaches beyond the threshold",
+    "runs-differ": "not every run shows it: runs of one thing differ",
     "unverified": "it is not verified in both reports",
     "other-check": "it was verified in another way",
     "other-reference": "its reference differs between the reports",
     "impossible": "it is above its ceiling in one of the reports",
 }
 DRIFT = 2.0  # thresholds by which a device may be slower whose work surely is not
-SUSPICIOUS = ("regression", "inconclusive")  # what another measurement may clear up
 NO_ALARM = ("improvement", "pass", "inconclusive")
 JUDGED = ("regression", *NO_ALARM)  # both runs have the metric
 _MOST = 709.0  # e to a higher power is no float
@@ -73,9 +68,7 @@ class Terms:
     """Options of a comparison: the change that counts, and what may pass."""
 
     threshold: float = 0.05
-    confirm: bool = False  # measure what is suspicious once more
     allow_missing: bool = False
-    other_machine: bool = False  # show what differs, and judge nothing
     judge: tuple[str, ...] = ()  # patterns of the metrics that are judged; none: the headline's
 
 
@@ -93,37 +86,24 @@ class Baseline:
         return {"base": self.path, **asdict(self.terms)}
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The verdicts on every metric of two reports, and remarks on both."""
-
-    verdicts: tuple[Verdict, ...]
-    remarks: tuple[str, ...]
-
-
 def compare(
     base: Report,
     new: Report,
     threshold: float,
-    level: float = LAST,
     *,
     judge: Sequence[str] = (),
-    interleaved: bool = False,
-) -> Comparison:
-    """Return what changed from base to new.
+) -> tuple[Verdict, ...]:
+    """Return the verdicts on every metric of two reports.
 
     Args:
         base: the report that is judged against.
         new: the report that is judged.
         threshold: the change that counts, as a share.
-        level: one-sided error of a pass, and of any false alarm among all metrics.
         judge: patterns of the metrics that are judged; none: what the headline claims.
-        interleaved: blocks of one number were taken right after each other.
     """
     pairs, rest = joined(base, new)
-    pairs = [replace(pair, interleaved=interleaved) for pair in pairs]
     metrics = _judged(base, new, judge)
-    of_all = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, level)
+    of_all = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, LAST)
     verdicts = [_shown(of_all.verdict(pair), metrics) for pair in pairs]
     of_rows = {id_ for id_, _ in metrics}  # a row that a side lacks has one verdict for all
     for side in (base, new):
@@ -132,10 +112,7 @@ def compare(
         each if each.id in of_rows else _shown(each, metrics)
         for each in map(_unpaired_verdict, rest)
     ]
-    remarks = [*_remarks(pairs, threshold)]
-    if unread := left_out(new):
-        remarks.append(f"{_counted(unread)} been measured for the model alone, and not judged")
-    return Comparison(tuple(verdicts), tuple(remarks))
+    return tuple(verdicts)
 
 
 def _judged(base: Report, new: Report, patterns: Sequence[str]) -> set[tuple[str, str]]:
@@ -178,17 +155,6 @@ def _claims(pairs: Iterable[Pair]) -> int:
     return sum(2 if pair.controlled else 1 for pair in pairs)
 
 
-def unjudged(verdicts: Iterable[Verdict]) -> tuple[Verdict, ...]:
-    """Return the changes without verdicts: between two machines there are none."""
-    skipped = []
-    for each in verdicts:
-        text = each.text
-        if each.verdict in JUDGED:
-            text = f"{each.id or ''}.{each.metric}, new over base: not judged"
-        skipped.append(replace(each, text=text, verdict="skipped", threshold=None))
-    return tuple(skipped)
-
-
 def figure(verdict: Verdict) -> str:
     """Return new over base with its interval: ``1.12 [1.10, 1.15]``; or that it is not known."""
     parts = (verdict.value, verdict.low, verdict.high)
@@ -204,28 +170,31 @@ def why(verdict: Verdict) -> str | None:
     return WHY.get(verdict.reason or "")
 
 
-def pooled(new: Report, fresh: Report) -> Report:
-    """Return a report whose rows have the samples of two runs, one after the other."""
-    again = {row.case.id: row for row in fresh.measurements}
-    rows = (_pooled(row, again.get(row.case.id)) for row in new.measurements)
-    return replace(new, measurements=tuple(rows))
+def agreed(comparisons: Sequence[Sequence[Verdict]]) -> tuple[Verdict, ...]:
+    """Return what all comparisons of several runs of the same two things say.
+
+    A run has a level of its own, which its interval does not know: addresses, pages, neighbours. So
+    nothing is slower unless each run of one side shows it against each run of the other.
+    """
+    found: dict[tuple[str | None, str | None], list[Verdict]] = {}
+    for verdicts in comparisons:
+        for verdict in verdicts:
+            found.setdefault((verdict.id, verdict.metric), []).append(verdict)
+    return tuple(_agreed(every, len(comparisons)) for every in found.values())
 
 
-def _pooled(row: Measurement, again: Measurement | None) -> Measurement:
-    before, after = judged_samples(row), judged_samples(again) if again is not None else None
-    if again is None or after is None or again.status != "ok":
-        return row
-    if before is None:
-        return again if out_of_time(row) else row
-    first = max(before.blocks, default=-1) + 1
-    samples = replace(
-        before,
-        seconds=before.seconds + after.seconds,
-        blocks=before.blocks + tuple(first + block for block in after.blocks),
-        cpu=(),  # they are undisturbed already
-        control=before.control + after.control if before.control and after.control else (),
-    )
-    return replace(row, samples=samples)
+def _agreed(every: Sequence[Verdict], count: int) -> Verdict:
+    """Return one verdict on a metric: of a change the least that was seen, else the most."""
+    words = {verdict.verdict for verdict in every}
+    pick = min if words in ({"regression"}, {"improvement"}) else max
+    verdict = pick(every, key=lambda each: abs(math.log(each.value)) if each.value else 0.0)
+    if len(words) == 1 and len(every) == count:
+        return verdict
+    if "shown" in words:
+        return replace(verdict, verdict="shown", reason=None)
+    if words <= {"improvement", "pass"} and len(every) == count:
+        return replace(verdict, verdict="pass", reason=None)
+    return replace(verdict, verdict="inconclusive", reason="runs-differ")
 
 
 class _Judge:
@@ -300,37 +269,6 @@ class _Judge:
         return word, "few-samples" if short else "wide-interval"
 
 
-def _remarks(pairs: Sequence[Pair], threshold: float) -> Iterator[str]:
-    """Yield differences between the reports other than metrics; none is a veto."""
-    for what, factor in _controls(pairs, threshold).items():
-        yield f"the machine changed: the control product on {what} takes {factor:.2f} times as long"
-    raw = {pair.id for pair in pairs if pair.metric != SPEEDUP and not pair.controlled}
-    if raw and not pairs[0].interleaved:
-        yield f"{_counted(len(raw))} no control product in both reports"
-    yield from dict.fromkeys(remark for pair in pairs if (remark := pair.sampled_otherwise()))
-    for which, sides in (("base", [p.base for p in pairs]), ("new", [p.new for p in pairs])):
-        rows = {side.row.case.id: "unstable" in side.row.flags for side in sides}
-        if unstable := sum(rows.values()):
-            yield f"{which}: {unstable} of {len(rows)} rows are unstable"
-
-
-def _controls(pairs: Iterable[Pair], threshold: float) -> dict[str, float]:
-    """Return new over base of each control product that changed by more than a threshold."""
-    factors: dict[str, float] = {}
-    for pair in pairs:
-        before, after = pair.base.control, pair.new.control
-        if before is None or after is None or (names := "+".join(before.case.names)) in factors:
-            continue
-        sides = (
-            located(taken.seconds) for side in (before, after) if (taken := judged_samples(side))
-        )
-        moved = change(*sides)
-        limit = math.log(1.0 + threshold)
-        if moved is not None and (moved.low > limit or moved.high < -limit):
-            factors[names] = math.exp(moved.value)
-    return factors
-
-
 def _unlike(pair: Pair) -> VerdictReason | None:
     """Return why two metrics are not comparable."""
     base, new = pair.base.row, pair.new.row
@@ -350,21 +288,15 @@ def _unpaired_verdict(single: Unpaired) -> Verdict:
     """Return the verdict on a metric that one report does not have."""
     other, where = single.other, "new" if single.lost else "base"
     if other is None:
-        why = "there is no such row"
+        why = "no such row was requested"
     elif (reason := other.row.reason) is not None:
         why = f"its row is {other.row.status}: {reason.text}"
-    elif single.metric in other.metrics:
-        why = "it was measured for the model alone"
     else:
         why = "its row has no such figure"
     text = f"{single.id}.{single.metric} is not in {where}: {why}"
     if other is not None and out_of_time(other.row):
         return Verdict(RULE, text, single.id, single.metric, "inconclusive", reason="few-samples")
     return Verdict(RULE, text, single.id, single.metric, "missing" if single.lost else "new")
-
-
-def _counted(rows: int) -> str:
-    return "1 row has" if rows == 1 else f"{rows} rows have"
 
 
 def _estimate(shift: Change | None) -> Estimate | None:

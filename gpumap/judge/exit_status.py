@@ -97,8 +97,8 @@ class Gate(NamedTuple):
 
 def gated(report: Report, gate: Gate) -> Report:
     """Return a finished report with its verdicts, and the status and exit code they lead to."""
-    if report.plans:
-        return replace(report, notes=(*report.notes, *_not_judged(gate)))
+    if report.plans:  # a dry run has no figures
+        return report
     limit_verdicts: tuple[Verdict, ...] = ()
     if gate.limits:
         from gpumap.judge.limits import verdicts
@@ -133,7 +133,7 @@ def decided(gate: Gate, cases: Sequence[str], rows: Sequence[Measurement]) -> bo
         from gpumap.judge import limits
 
         answers += limits.early(gate.limits, rows)
-    if gate.against is not None and not gate.against.terms.other_machine:
+    if gate.against is not None:
         from gpumap.judge import compare
 
         answers += compare.early(gate.against.base, rows, gate.against.terms, cases)
@@ -303,11 +303,3 @@ def _undecided(report: Report) -> tuple[Diagnostic, ...]:
     rows = "1 row has" if count == 1 else f"{count} rows have"
     message = f"{rows} fewer than 6 samples, no time, or an impossible ratio"
     return (Diagnostic("inconclusive", message, hint=_LONGER, severity="warning"),)
-
-
-def _not_judged(gate: Gate) -> tuple[Diagnostic, ...]:
-    """Return the note of a dry run: it has no figures."""
-    if not gate.limits:
-        return ()
-    message = "a dry run measures nothing: no limit is judged"
-    return (Diagnostic("limit", message, hint="omit --dry-run", severity="note"),)

@@ -214,8 +214,6 @@ def compare(report: Report) -> Headline:
     """Answer whether a report is slower than its baseline; a regression comes first."""
     every = [verdict for verdict in report.verdicts if verdict.rule != _LIMIT]
     verdicts = [verdict for verdict in every if verdict.verdict != "shown"]
-    if report.settings.get("interleaved"):
-        return _sides(report, verdicts)
     known = any(verdict.value is not None for verdict in verdicts)
     unlike = _of(verdicts, "missing") or _of(verdicts, "new") if report.exit_code else []
     unclear = _of(verdicts, "inconclusive")
@@ -230,49 +228,7 @@ def compare(report: Report) -> Headline:
         which = "Repeat both" if report.kind == "compare" else "Repeat"
         again = f"{which} with {longer(report)}."
         return answer(report, "untrusted", (text, again), _about(unclear[0]))
-    if _of(verdicts, "skipped"):
-        text = "No verdict: the baseline is of another machine (--other-machine)."
-        return answer(report, "untrusted", (text,))
     return _not_slower(report, [verdict for verdict in verdicts if verdict.value is not None])
-
-
-def _sides(report: Report, verdicts: Sequence[Verdict]) -> Headline:
-    """Answer which of two interleaved commands is slower, and by how much."""
-    known = [verdict for verdict in verdicts if verdict.value is not None]
-    unlike = (_of(verdicts, "missing") or _of(verdicts, "new")) if report.exit_code else []
-    unclear = _of(verdicts, "inconclusive")
-    if unlike or not (known or unclear):
-        return _incomparable(report, unlike)
-    if slower := sorted(_of(known, "regression"), key=_ratio, reverse=True):
-        return answer(report, "below", _differs(slower, "slower"), _about(slower[0]))
-    worst = max(_of(known, "inconclusive") or unclear or known, key=_ratio)
-    interval_of = "too few blocks for an interval" if worst.low is None else _by_interval(worst)
-    about = f"{_metric(worst)}, {interval_of}{_relation(worst)}"
-    if unclear:
-        text = f"Inconclusive: {len(unclear)} of {counted(len(verdicts), 'metric')} cannot exclude "
-        text += f"that B is {_threshold(verdicts)} slower than A ({about})."
-        return answer(report, "untrusted", (text, "Repeat with a larger --budget."), _about(worst))
-    if faster := sorted(_of(known, "improvement"), key=_ratio):
-        return answer(report, "good", _differs(faster, "faster"), _about(faster[0]))
-    text = f"B is not slower than A by {_threshold(known)} (worst: {about})."
-    return answer(report, "good", (text,), _about(worst))
-
-
-def _differs(verdicts: Sequence[Verdict], how: str) -> tuple[str, ...]:
-    """Return by how much B differs from A in the first of some metrics, and how many there are."""
-    by, more = percent(abs((verdicts[0].value or 1.0) - 1.0)), len(verdicts) - 1
-    first = f"B is {by} {how} than A ({_by_interval(verdicts[0])}): {_metric(verdicts[0])}."
-    return (first, f"{counted(more, 'other metric')} too.") if more else (first,)
-
-
-def _by_interval(verdict: Verdict) -> str:
-    """Return the interval of that share: ``CI 10 % to 14 %``, signed where it has both signs."""
-    figure = _decisive(verdict)
-    bounds = [bound - 1.0 for bound in ((figure.low, figure.high) if figure else (1.0, 1.0))]
-    both = min(bounds) < 0.0 < max(bounds)
-    low, high = sorted(bounds if both else map(abs, bounds))
-    sign = "+" if both else ""
-    return f"CI {low * 100:{sign}.2g} % to {high * 100:{sign}.2g} %"
 
 
 def _of(verdicts: Sequence[Verdict], word: str) -> list[Verdict]:

@@ -47,13 +47,12 @@ from gpumap.judge.inconclusive import out_of_time
 from gpumap.model import Measurement, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.model import Report
 
 SPEEDUP = "speedup"
 _DISTURBED = 0.9  # a share of undisturbed samples below which the device was shared
-_LONGER = 1.5  # times: samples whose lengths differ by more were not meant to be of one
 Outcome = Literal["pass", "improvement", "regression", "inconclusive"]
 
 
@@ -105,7 +104,6 @@ class Pair:
     metric: str
     base: Row
     new: Row
-    interleaved: bool = False  # blocks of one number were taken right after each other
 
     @property
     def controlled(self) -> bool:
@@ -127,9 +125,6 @@ class Pair:
     def change(self, level: float, *, relative: bool = False) -> Change | None:
         """Return how much worse it became; None where either run has too few blocks.
 
-        Of interleaved runs it is the median of one ratio for each shared block: what is common to
-        both is in none of them.
-
         Args:
             level: one-sided error of the interval at either end.
             relative: to the control product, block by block, or by CPU times, if both have them:
@@ -140,9 +135,9 @@ class Pair:
         if over and self.metric == SPEEDUP:
             result = self._relative_gain(level)
         else:
-            result = self._change([s.series(self.metric, relative=over) for s in sides], level)
+            result = _changed((side.series(self.metric, relative=over) for side in sides), level)
         if relative or (result is None and self.metric == SPEEDUP):
-            by_cpu = self._change([side.by_cpu(self.metric) for side in sides], level)
+            by_cpu = _changed((side.by_cpu(self.metric) for side in sides), level)
             known = [each for each in (result, by_cpu) if each is not None]
             result = min(known, key=lambda each: each.high - each.low, default=None)
         return -result if result is not None and self.metric == SPEEDUP else result
@@ -154,35 +149,9 @@ class Pair:
         the difference of their two changes varies less than that of a ratio for each block.
         """
         sides = self.base, self.new
-        references = [_sums(map(_relative, side.references)) for side in sides]
-        before = self._change(references, level)
-        behind = self._change([_relative(side.row) for side in sides], level)
+        before = _changed((_sums(map(_relative, side.references)) for side in sides), level)
+        behind = _changed((_relative(side.row) for side in sides), level)
         return before - behind if before is not None and behind is not None else None
-
-    def _change(self, both: Sequence[Mapping[int, float]], level: float) -> Change | None:
-        each = located(list(_over(both[1], both[0]).values()), level) if self.interleaved else None
-        if each is not None:
-            return Change(each.value, each.low, each.high)
-        # too few blocks in which neither was disturbed; or two runs
-        return change(*(located(list(one.values()), level) for one in both))
-
-    def sampled_otherwise(self) -> str | None:
-        """Return which part was sampled with other lengths, and the iterations of each."""
-        for what, base, new in self._parts():
-            one, other = base.samples or Samples(), new.samples or Samples()
-            if _otherwise(one, other):
-                numbers = f"{one.iterations_per_sample} and {other.iterations_per_sample}"
-                return f"{what} was sampled otherwise: {numbers} iterations at a time"
-        return None
-
-    def _parts(self) -> Iterator[tuple[str, Measurement, Measurement]]:
-        """Yield the rows that the metric is computed from."""
-        yield "the row", self.base.row, self.new.row
-        if self.metric == SPEEDUP:
-            references = zip(self.base.references, self.new.references, strict=False)
-            yield from (("its reference", one, other) for one, other in references)
-        elif self.base.control is not None and self.new.control is not None:
-            yield "its control", self.base.control, self.new.control
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +161,12 @@ class Unpaired:
     id: str
     metric: str
     lost: bool  # base has it, new does not; else the other way
-    other: Row | None  # also one that is not judged, as it is for a model
+    other: Row | None
 
 
 def joined(base: Report, new: Report) -> tuple[list[Pair], list[Unpaired]]:
     """Return the metrics that both reports have, and those that only one has."""
     before, after = _rows(base), _rows(new)
-    was_left, now_left = _left(base, before), _left(new, after)
     pairs: list[Pair] = []
     rest: list[Unpaired] = []
     for id_ in dict.fromkeys((*before, *after)):
@@ -208,7 +176,6 @@ def joined(base: Report, new: Report) -> tuple[list[Pair], list[Unpaired]]:
             pairs += [Pair(id_, metric, was, now) for metric in had if metric in has]
         else:  # one line for a row
             had, has = had[:1] or _untimed(was, now), has[:1]
-        was, now = was or was_left.get(id_), now or now_left.get(id_)
         rest += [Unpaired(id_, metric, lost=True, other=now) for metric in had if metric not in has]
         rest += [
             Unpaired(id_, metric, lost=False, other=was) for metric in has if metric not in had
@@ -227,17 +194,6 @@ def _untimed(was: Row | None, now: Row | None) -> tuple[str, ...]:
 def comparable(report: Report) -> list[Row]:
     """Return the rows of a report that may be judged."""
     return [*_rows(report).values()]
-
-
-def left_out(report: Report) -> int:
-    """Return how many rows that were measured are not judged, because they are a model's."""
-    return sum(left.row.status == "ok" for left in _left(report, _rows(report)).values())
-
-
-def _left(report: Report, chosen: Container[str]) -> dict[str, Row]:
-    """Return the rows that are not judged, because they are a model's, by id."""
-    rows = (row for row in report.measurements if not row.case.is_control)
-    return {row.case.id: Row(row, None, ()) for row in rows if row.case.id not in chosen}
 
 
 def _rows(report: Report) -> dict[str, Row]:
@@ -297,22 +253,6 @@ def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[M
     yield rows[case.against]
     if case.then is not None and case.then in rows:
         yield rows[case.then]
-
-
-def _otherwise(one: Samples, other: Samples) -> bool:
-    """Return whether only one's samples are of a single iteration, which is slower.
-
-    Samples of several iterations are warmed up by one that does not count (engine/base.py). But a
-    single iteration instead of several in as much time is what a change looks like: another length
-    shows that the sampling differs.
-    """
-    iterations = one.iterations_per_sample, other.iterations_per_sample
-    both = iterations[0] == iterations[1] or 1 not in iterations
-    if both or not (one.seconds and other.seconds):
-        return False
-    lengths = (n * median(s.seconds) for n, s in zip(iterations, (one, other), strict=True))
-    short, long = sorted(lengths)
-    return long > _LONGER * short
 
 
 def _by_block(row: Measurement) -> dict[int, float]:
@@ -429,6 +369,11 @@ def change(base: stats.Location | None, new: stats.Location | None) -> Change | 
         return None
     before, after = (Change(one.value, one.low, one.high) for one in (base, new))
     return after - before
+
+
+def _changed(runs: Iterable[Mapping[int, float]], level: float) -> Change | None:
+    """Return how two runs differ in one number for each block."""
+    return change(*(located(list(run.values()), level) for run in runs))
 
 
 def share(value: float) -> str:

@@ -36,6 +36,7 @@ VerdictWord = Literal[
 ]  # fmt: skip
 VerdictReason = Literal[
     "work-slower", "device-slower", "device-unclear", "cpu-times", "few-samples", "wide-interval",
+    "runs-differ",
     "unverified", "other-check", "other-reference", "impossible",
 ]  # fmt: skip
 

@@ -11,23 +11,44 @@ the first report. `other_machine`: than that of the first; null: one of them doe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.figures import estimate
-from gpumap.judge import several_reports
-from gpumap.model import Report
+from gpumap.model import Estimate, Fit, Report
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.judge.several_reports import Cell
+    from gpumap.model import Measurement
     from gpumap.report import Style
 
 
 _KEYS = ("started", "status", "exit_code", "simulated")  # of a report, as they are
+# metrics that the others follow from: a table has these alone
+_METRICS = ("time", "issue_interval", "speedup", "latency", "peak_bandwidth", "break_even")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A metric of one report, or why there is none; `ratio` is to the first report."""
+
+    status: str  # of its row: ok, skipped, failed
+    figure: Estimate | None
+    ratio: float | None
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One metric of the rows of one id; a report without such a row has no cell."""
+
+    id: str
+    metric: str
+    cells: tuple[Cell | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +97,62 @@ def table_as(format_: str, style: Style, found: Table, data: Callable[[], dict[s
     return plain.written(plain.table(found, room, whole=style.verbose))
 
 
+def lines(reports: Sequence[Report]) -> tuple[Line, ...]:
+    """Return every metric of the reports, in the order of the first report that has it."""
+    every = [_rows(report) for report in reports]
+    keys = ((id_, name) for rows in every for id_, row in rows.items() for name in row.metrics)
+    return tuple(
+        Line(id_, name, tuple(_cells([rows.get(id_) for rows in every], name)))
+        for id_, name in dict.fromkeys(keys)
+    )
+
+
+def _rows(report: Report) -> dict[str, Measurement | Fit]:
+    rows: dict[str, Measurement | Fit] = {row.case.id: row for row in report.measurements}
+    rows.update((fit.id, fit) for fit in report.fits)
+    return rows
+
+
+def _cells(rows: Sequence[Measurement | Fit | None], name: str) -> Iterator[Cell | None]:
+    figures = [row.metrics.get(name) if row else None for row in rows]
+    for row, figure in zip(rows, figures, strict=True):
+        if row is None:
+            yield None
+        elif isinstance(row, Fit):
+            yield Cell("ok" if row.fits else "failed", figure, _ratio(figure, figures[0]))
+        else:
+            yield Cell(row.status, figure, _ratio(figure, figures[0]), row.flags)
+
+
+def _ratio(figure: Estimate | None, first: Estimate | None) -> float | None:
+    if figure is None or first is None or first.value == 0.0:
+        return None
+    ratio = figure.value / first.value
+    return ratio if math.isfinite(ratio) else None
+
+
 def table(saved: Sequence[Saved]) -> Table:
-    """Return a column for each report."""
-    figures = several_reports.key_figures([each.report for each in saved])
+    """Return a column for each report; a row for each metric that the others follow from."""
     rows, before = [], ""
-    for line in figures:
+    for line in _shown([each.report for each in saved]):
         id_ = "" if line.id == before else line.id
         before = line.id
         first, *others = line.cells
         rows.append((id_, line.metric, _figure(first), *map(_against_first, others)))
     what = f"x1.05: as many times the figure of {saved[0].label}"
-    remark = f"{what}; no verdict: `gpumap compare` judges" if figures else "there is no figure"
+    remark = f"{what}; no verdict: `gpumap compare` judges" if rows else "there is no figure"
     columns = ("row", "metric", *(each.marked for each in saved))
     remarks = (remark, *_notes(saved))
     return Table(f"{len(saved)} reports side by side", columns, tuple(rows), remarks)
+
+
+def _shown(reports: Sequence[Report]) -> list[Line]:
+    """Return the lines of a table: of requested rows and models, where there are any."""
+    rows = (row for report in reports for row in report.measurements)
+    chosen = {row.case.id for row in rows if row.case.requested}
+    chosen |= {fit.id for report in reports for fit in report.fits}
+    every = (line for line in lines(reports) if line.metric in _METRICS)
+    return [line for line in every if not chosen or line.id in chosen]
 
 
 def _against_first(cell: Cell | None) -> str:
@@ -108,16 +171,20 @@ def _figure(cell: Cell | None) -> str:
 def _notes(saved: Sequence[Saved]) -> Iterator[str]:
     """Yield which reports are hardly to be compared with the first."""
     first, *others = saved
-    elsewhere = several_reports.elsewhere([each.report for each in saved])
-    for each, other in zip(others, elsewhere[1:], strict=True):
-        if other:
+    for each in others:
+        if elsewhere(first.report, each.report):
             what = f"{each.label} is of another machine than {first.label}"
             yield f"{what}: `gpumap compare` says what differs"
-        if other is None:
-            yield f"{each.label} or {first.label} does not say which machine it is of"
         if first.report.simulated != each.report.simulated:
             one = each if each.report.simulated else first
             yield f"{one.label} is simulated: its figures are a script's"
+
+
+def elsewhere(first: Report, other: Report) -> bool | None:
+    """Return whether a report is of another machine than the first; None: one does not say."""
+    if first.fingerprint is None or other.fingerprint is None:
+        return None
+    return first.fingerprint.hash != other.fingerprint.hash
 
 
 def _data(saved: Sequence[Saved]) -> dict[str, Any]:
@@ -125,16 +192,14 @@ def _data(saved: Sequence[Saved]) -> dict[str, Any]:
     from gpumap.model.io import plain
 
     reports = [each.report for each in saved]
-    others = several_reports.elsewhere(reports)
     described = [
         {
             "label": each.label,
             "file": each.file,
             **{key: getattr(each.report, key) for key in _KEYS},
             "fingerprint": each.report.fingerprint.hash if each.report.fingerprint else None,
-            "other_machine": other,
+            "other_machine": elsewhere(reports[0], each.report),
         }
-        for each, other in zip(saved, others, strict=True)
+        for each in saved
     ]
-    rows = plain(several_reports.lines(reports))
-    return {"reports": described, "rows": rows, "notes": list(_notes(saved))}
+    return {"reports": described, "rows": plain(lines(reports)), "notes": list(_notes(saved))}

@@ -411,24 +411,8 @@ def test_nothing_is_decided_by_a_ratio_that_is_refused():
 def test_who_watches_hears_how_many_blocks_there_are_and_when_the_next_look_is():
     here, observer = slow(), Silent()
     settings = replace(SETTINGS, blocks=40, whole=True)
-    (row,) = rows_on(here, dot_on(here, ONE), settings, observer)
+    rows_on(here, dot_on(here, ONE), settings, observer)
     blocks = observer.heard[1:-1]
     assert [seen.blocks for seen in blocks] == list(range(1, 41))
     looks = [0.1] * 4 + [0.25] * 6 + [0.5] * 10 + [1.0] * 20  # no verdict is requested
     assert [seen.look for seen in blocks] == looks
-    assert [seen.taken[row.case.id].seconds for seen in blocks] == list(row.samples.seconds)
-
-
-def test_the_turns_of_another_process_are_not_of_the_budget():
-    """However long they take, as many blocks are taken: a wait before all, and before each."""
-    here, settings, waits = world(gpu(0)), replace(SETTINGS, budget=2.0, blocks=10_000), []
-    settings = replace(settings, whole=True)
-    (alone,) = Runner(dot_on(here, ONE), here.clock, settings, Silent()).run()
-    here = world(gpu(0))
-    turn = partial(here.clock.sleep, 1.5)
-    settings = replace(settings, turn=lambda: (waits.append(0), turn()))
-    (row,) = Runner(dot_on(here, ONE), here.clock, settings, Silent()).run()
-    assert (row.stop.why, alone.stop.why) == ("budget", "budget")
-    assert len(waits) == 1 + row.stop.n
-    assert abs(row.stop.n - alone.stop.n) <= 1  # a rounding
-    assert alone.stop.n > 100

@@ -34,7 +34,7 @@ def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told)
     progress = Progress(program, Output(), SETTINGS)
     with progress, progress.bar():
         progress.planned(Plan((GROUP,)))
-        progress.block(Snapshot(GROUP, 0.5, blocks, look, width, {}))
+        progress.block(Snapshot(GROUP, 0.5, blocks, look, width))
     assert told in terminal.getvalue()
 
 
@@ -109,7 +109,7 @@ def test_a_terminal_gets_no_signs_that_it_cannot_show(gpumap, encoding, drawn):
 def test_devices_are_looked_at_between_blocks_and_at_the_end(monkeypatch):
     """By who measures; without a map of devices there is none."""
     progress = watched(Clock(1000), io.StringIO())
-    block = Snapshot(GROUP, 0.5, 1, 0.25, None, {})
+    block = Snapshot(GROUP, 0.5, 1, 0.25, None)
     progress.block(block)
     assert progress.used() is None
     monkeypatch.setattr(Watch, "glance", Watch.look)

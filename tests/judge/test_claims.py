@@ -27,7 +27,7 @@ def dot(*slower, factor=2.0, **settings):
 
 
 def words(base, new, *judge):
-    found = compare(base, new, 0.05, judge=judge).verdicts
+    found = compare(base, new, 0.05, judge=judge)
     return {(v.id.partition("[")[0].partition(".")[2], v.metric): v.verdict for v in found}
 
 

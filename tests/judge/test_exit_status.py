@@ -142,6 +142,10 @@ def test_a_row_without_time_is_not_called_impossible(others):
     assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
 
 
+def test_the_settings_of_a_gate_are_those_of_its_report():
+    assert Gate((), "pass", "skip").settings == {"inconclusive": "pass", "if_absent": "skip"}
+
+
 def thin(*names, **more):
     metrics = {name: model.Estimate.without_interval(1.9, UNITS[name]) for name in ("time", *names)}
     return replace(row(**more), metrics=metrics)
@@ -330,9 +334,8 @@ def test_what_is_absent_can_be_skipped():
     assert ended(found) == (0, "skipped", [("absent", 0)])
     assert [(v.id, v.verdict) for v in found.verdicts] == [(ID, "skipped")]
     assert found.errors[0].diagnostic == replace(ABSENT, severity="note")
-    dry = outcome(plans=(model.Plan(()),))  # it judges nothing, and says so
+    dry = outcome(plans=(model.Plan(()),))  # it judges nothing
     assert (ended(dry), dry.verdicts) == ((0, "ok", []), ())
-    assert [(note.code, note.severity) for note in dry.notes] == [("limit", "note")]
 
 
 @pytest.mark.parametrize(("problems", "rows", "others"), [
@@ -374,13 +377,11 @@ def test_nothing_is_decided_of_too_few_samples():
     (1.0, 0.0, True), (1.2, 0.0, True), (1.05, 0.1, False),
 ])  # fmt: skip
 def test_a_base_is_decided_by_every_metric(factor, noise, expected):
-    """At the level of an early look; a base of another machine asks for no verdict."""
+    """At the level of an early look."""
     times = [1.0 + noise * (n * 7 % 11 - 5) for n in range(40)]
     base = report(timed("one", times))
     rows = [timed("one", [factor * t for t in times])]
     assert decided(Gate(against=Baseline("base", base)), (), rows) is expected
-    other = Gate(against=Baseline("base", base, Terms(other_machine=True)))
-    assert decided(other, (), rows) is None
 
 
 def test_an_early_look_judges_the_rows_that_a_limit_selects():

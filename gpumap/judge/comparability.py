@@ -1,0 +1,94 @@
+"""Whether two reports can be compared, and what differs between their machines and versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpumap.model import Fingerprint, Report
+
+_WHOLE = ("ok", "no", "inconclusive")  # statuses of a complete run
+_NOTHING = "nothing"  # where one side has no value
+SIDES = ("base", "new")
+Sides = tuple[str, str]
+
+
+def broken(report: Report) -> str | None:
+    """Return why nothing can be concluded from a report; None if something can."""
+    if report.plans:
+        return "it is a dry run, which measures nothing"
+    if report.status not in _WHOLE:
+        why = f" ({report.errors[0].diagnostic.message})" if report.errors else ""
+        return f"its run failed: its status is {report.status}{why}"
+    if report.kind == "selftest":
+        return "it is a self-test, which judges itself: nothing in it has a control"
+    if not any(row.status == "ok" for row in report.measurements):
+        return f"nothing is measured in it: it is of `{report.kind}`"
+    if report.fingerprint is None:
+        return "it does not say which machine it is of"
+    return None
+
+
+def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
+    """Return the differences between the machines of two reports; none if they are the same.
+
+    That is the processor, its cores, and the device that each name is. Versions of libraries,
+    drivers, Python and the system may differ: whether a new one is slower is what users compare.
+    """
+    changes = _differences(_machine(base.fingerprint), _machine(new.fingerprint), sides)
+    before, after = _devices(base), _devices(new)
+    both = before.keys() & after.keys()  # rows show names that are missing
+    before, after = ({k: v for k, v in d.items() if k in both} for d in (before, after))
+    return (*changes, *_differences(before, after, sides))
+
+
+def fingerprints(base: Fingerprint | None, new: Fingerprint | None) -> tuple[str, ...]:
+    """Return the differences between two machines, by their fingerprints only."""
+    return tuple(_differences(_machine(base), _machine(new)))
+
+
+def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
+    """Return which versions, links and variables differ that steer placement or speed."""
+    before, after = (
+        {name: value for name, value in report.environment.items() if value is not None}
+        for report in (base, new)
+    )
+    versions = _differences(_versions(base.fingerprint), _versions(new.fingerprint), sides)
+    return (*versions, *_differences(before, after, sides))
+
+
+def _machine(fingerprint: Fingerprint | None) -> dict[str, str]:
+    if fingerprint is None:
+        return {}
+    cores, devices = str(fingerprint.cores), " ".join(fingerprint.devices)
+    return {"processor": fingerprint.cpu, "cores": cores, "devices": devices}
+
+
+def _versions(fingerprint: Fingerprint | None) -> dict[str, str]:
+    if fingerprint is None:
+        return {}
+    return {
+        "system": fingerprint.os,
+        "Python": fingerprint.python,
+        **dict(fingerprint.libraries),
+        **{f"driver of {device}": driver for device, driver in fingerprint.drivers.items()},
+        "links": " ".join(fingerprint.links),
+    }
+
+
+def _devices(report: Report) -> dict[str, str]:
+    """Return which device each name is, for each backend that drives it."""
+    bindings = (binding for row in report.measurements for binding in row.case.bindings)
+    return {f"{b.name} ({b.device.backend})": b.device.id for b in bindings}
+
+
+def _differences(
+    before: Mapping[str, str], after: Mapping[str, str], sides: Sides = SIDES
+) -> Iterator[str]:
+    """Yield each key whose values differ, with both of them."""
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key), after.get(key)
+        if old != new:
+            yield f"{key}: {old or _NOTHING} in {sides[0]}, {new or _NOTHING} in {sides[1]}"
