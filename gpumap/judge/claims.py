@@ -1,18 +1,15 @@
 """Metrics that a gate judges: what the headline claims, all of them, or a choice.
 
 A benchmark says which of its metrics its headline claims. Where the cases of a run were chosen, all
-that was chosen is claimed. What is not judged is shown. A pattern may have the keys of a selector
-before its metric: ``dot.*[model=NVIDIA H200].time``.
+that was chosen is claimed. What is not judged is shown.
 """
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpumap.errors import QuestionError
-from gpumap.judge.limits import Selector, others
 from gpumap.judge.phrases import truncated
 from gpumap.text import fix, listed
 
@@ -28,8 +25,6 @@ ALL = "all"
 _NAMES = ("time", "issue_interval", "speedup")  # of the metrics that may be judged
 _LISTED = 6  # metrics that a message names
 _SHOWN = 60  # characters of a pattern in it
-# before the metric; other brackets are the shell's
-_KEYS = re.compile(r"(?P<case>.*)\[(?P<keys>[^\[\]=]+=[^\]]*)\](?P<metric>\.[^\]]*)")
 _NONE = "measure a baseline first"
 
 
@@ -79,8 +74,7 @@ def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
             known = dict.fromkeys(_called(row, metric) for row in rows for metric in row.metrics)
             there = f"the baseline has {listed([*known], _LISTED)}" if known else _NONE
             message = f'--judge "{truncated(pattern, _SHOWN)}" selects no metric of the baseline'
-            wrong = others(_parts(pattern)[1], (row.row.case for row in rows))
-            raise QuestionError(message, wrong or fix(pattern, known, there))
+            raise QuestionError(message, fix(pattern, known, there))
 
 
 def _cases(report: Report) -> Sequence[str]:
@@ -96,25 +90,8 @@ def _claimed(rows: Sequence[Row]) -> Iterator[Metric]:
 
 
 def _matches(row: Row, metric: str, patterns: Iterable[str]) -> bool:
-    return any(each == ALL or _is_meant(row, metric, each) for each in patterns)
-
-
-def _is_meant(row: Row, metric: str, pattern: str) -> bool:
-    glob, keys = _parts(pattern)
-    if not fnmatchcase(_called(row, metric), glob):
-        return False
-    case = row.row.case
-    selector = Selector(case.bench, case.name, keys, metric, f"{case.bench}.{case.name}")
-    return not keys or selector.matches(row.row)
-
-
-def _parts(pattern: str) -> tuple[str, dict[str, str]]:
-    """Return the names that a pattern means, and the keys of their rows; most have none."""
-    found = _KEYS.fullmatch(pattern)
-    if found is None:
-        return pattern, {}
-    pairs = (item.partition("=") for item in found["keys"].split(","))
-    return found["case"] + found["metric"], {key.strip(): value.strip() for key, _, value in pairs}
+    name = _called(row, metric)
+    return any(each == ALL or fnmatchcase(name, each) for each in patterns)
 
 
 def _called(row: Row, metric: str) -> str:

@@ -26,7 +26,6 @@ COLUMNS = {
 }
 _WORST = ("regression", "missing", "inconclusive", "new", "improvement", "pass", "shown")
 _NOUNS = ("regression", "improvement")  # words that have a plural
-_FORGIVEN = "what is inconclusive was let pass: --inconclusive=pass"
 
 
 def judged(report: Report, *, verbose: bool = False) -> Iterator[Table]:
@@ -38,9 +37,9 @@ def judged(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     limits = [verdict for verdict in report.verdicts if verdict.rule == LIMIT]
     others = [verdict for verdict in report.verdicts if verdict.rule != LIMIT]
     if limits:
-        yield _limits(report, limits, called)
+        yield _limits(limits, called)
     if others:
-        yield _changes(report, sorted(others, key=rank), called)
+        yield _changes(sorted(others, key=rank), called)
 
 
 def accepted(found: Sequence[Acceptance]) -> Iterator[Table]:
@@ -85,12 +84,12 @@ def _row(verdict: Verdict, called: Mapping[str, str]) -> str:
     return called.get(verdict.id or "", verdict.id or "-")
 
 
-def _limits(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
+def _limits(verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
     rows = ((v.text, _row(v, called), figure(v) or "-", v.verdict) for v in verdicts)
-    return Table("limits", COLUMNS["limits"], tuple(rows), _remarks(report, verdicts))
+    return Table("limits", COLUMNS["limits"], tuple(rows), ())
 
 
-def _changes(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
+def _changes(verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
     from gpumap.judge.pairs import share
 
     rows = [
@@ -102,7 +101,7 @@ def _changes(report: Report, verdicts: Sequence[Verdict], called: Mapping[str, s
     counts = Counter[str](verdict.verdict for verdict in verdicts)
     words = (word for word in (*_WORST, "skipped") if counts[word])
     total = ", ".join(_counted(counts[word], word) for word in words)  # 2 regressions, 64 pass
-    remarks = (total, *_reasons(verdicts), *_remarks(report, verdicts))
+    remarks = (total, *_reasons(verdicts))
     return Table(title, COLUMNS["changes"], tuple(rows), remarks).full()
 
 
@@ -124,8 +123,3 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield from (f"{_counted(count, word)}: {why_}" for (word, why_), count in reasons.items())
     if any(v.relative for v in verdicts):
         yield f"{_CONTROL}: new/base of the row over that of the control product beside it"
-
-
-def _remarks(report: Report, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    unclear = any(verdict.verdict == "inconclusive" for verdict in verdicts)
-    return (_FORGIVEN,) if unclear and report.settings.get("inconclusive") == "pass" else ()

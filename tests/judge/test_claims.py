@@ -31,28 +31,6 @@ def words(base, new, *judge):
     return {(v.id.partition("[")[0].partition(".")[2], v.metric): v.verdict for v in found}
 
 
-@pytest.mark.parametrize(("pattern", "judged"), [
-    ("dot.*[device=cpu0].time", {
-        ("one", "time"), ("solo", "time"), ("many+fetch", "time"),
-    }),
-    ("dot.one[size=64, names=a0].*", {("one", "time")}),
-    ("dot.[mo]*[model=A processor].speedup", {("many", "speedup")}),  # a class
-    ("dot.[mo]*.speedup", {("many", "speedup")}),
-])  # fmt: skip
-def test_a_pattern_may_have_keys(pattern, judged):
-    assert {key for key, word in words(dot(), dot(), pattern).items() if word == "pass"} == judged
-
-
-@pytest.mark.parametrize(("keys", "fix"), [
-    ("model=NVIDIA H300", "there are model="), ("device=cuda7", "there are device=cpu0"),
-    ("size=65", "the baseline has dot.one.time"),
-])  # fmt: skip
-def test_keys_that_select_nothing_are_refused_with_what_there_is(keys, fix):
-    with pytest.raises(QuestionError, match="selects no metric") as refused:
-        check_patterns(comparable(dot()), [f"dot.one[{keys}].time"])
-    assert fix in refused.value.diagnostics[0].hint
-
-
 def claims(*rows):
     (bench,) = {one.case.bench for one in rows}
     return {(id_.partition("[")[0], metric) for id_, metric in find(bench).claims(rows)}
