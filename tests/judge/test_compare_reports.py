@@ -7,6 +7,7 @@ from statistics import median
 import pytest
 from reports import GOOD, MACHINE, control_row, noisy, report, row
 
+from gpumap.engine.stopping import LAST
 from gpumap.engine.undisturbed import undisturbed
 from gpumap.judge.comparability import broken, machines, surroundings
 from gpumap.judge.compare import Terms, agreed, compare, early
