@@ -28,7 +28,7 @@ from gpumap.errors import (
     WrongDataError,
 )
 from gpumap.parse import parse_map
-from gpumap.session_file import training
+from gpumap.session_file import OF_MPIRUN, training
 from gpumap.text import fix, middle
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ from gpumap.machine import process_control
 process_control.die_with_parent()
 from gpumap.__main__ import main
 sys.exit(main())
+"""
+_BECOME = """
+import os, sys
+from gpumap.machine import process_control
+process_control.die_with_parent()
+os.execvp(sys.argv[1], sys.argv[1:])
 """
 _SHOWN = 2000  # characters of what a run said that left no report
 
@@ -282,11 +288,11 @@ class Rule:
         with _startable():
             self._folder = tempfile.TemporaryDirectory(prefix="gpumap-")
             files = (f"{self._folder.name}/epochs", path)
-            words = training(entries, self._about, (modelfile, modelclass), files)
+            call = training(entries, self._about, (modelfile, modelclass), files)
             self._process = subprocess.Popen(  # noqa: S603 - this gpumap, by this Python
-                [sys.executable, "-P", "-c", _PROGRAM, *words],
+                [sys.executable, "-P", "-c", _BECOME, *call],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(_path())},
+                env={**OF_MPIRUN, **os.environ, "PYTHONPATH": os.pathsep.join(_path())},
             )
 
     def wait(self) -> list[dict[str, float | None]]:

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+GPUMAP = (sys.executable, "-P", "-m", "gpumap")  # -P: nothing of this folder
+# Open MPI binds to cores of its own choice, and refuses more ranks than it has counted cores.
+OF_MPIRUN = {
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+
 RULES = ("BSP", "EASGD", "GOSGD")
 SYNC_TYPES = ("cdd", "avg")
 STRATEGIES = ("ar", "nccl32", "nccl16", "asa32", "asa16", "copper", "copper16")
@@ -257,7 +265,7 @@ def is_model_class(source: str, name: str) -> bool:
 def training(
     entries: str, about: Mapping[str, Any], network: tuple[str, str], files: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Return the arguments of gpumap that train a ModelClass on each name of a map.
+    """Return the command that trains a ModelClass on each name of a map.
 
     Args:
         entries: the map.
@@ -265,11 +273,12 @@ def training(
         network: module and class.
         files: of the epochs and of the parameters, where those are to be written.
     """
-    by_mpi = ";" in entries and _by_mpi()
-    launcher = ("--launcher", "mpi") if by_mpi else ()
-    python = (sys.executable, *(("-m", "mpi4py") if by_mpi else ()))
-    rank = (*python, "-m", "gpumap.training.model_class", json.dumps(about), *network, *files)
-    return ("run", entries, *launcher, "--quiet", "--", *rank)
+    rank = (sys.executable,)
+    given = ("-m", "gpumap.training.model_class", json.dumps(about), *network, *files)
+    if ";" not in entries or not _by_mpi():
+        return (*GPUMAP, "run", entries, "--quiet", "--", *rank, *given)
+    start = ("mpirun", "-n", str(1 + entries.count(";")), *GPUMAP, "exec", entries, "--quiet")
+    return (*start, "--", *rank, "-m", "mpi4py", *given)
 
 
 def _by_mpi() -> bool:

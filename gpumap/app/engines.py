@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from gpumap.app.program import TURN, refused, several, unbound
-from gpumap.comm.engines import OURS, engine_of
+from gpumap.comm.engines import engine_of
 from gpumap.comm.watchdog import stopped_siblings
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written
@@ -115,14 +115,8 @@ def unknown_to_mpi(launch: Launch | None, program: Program) -> QuestionError:
         fix = f"start several: {_by_mpirun(program)}"
         return QuestionError("one rank has nothing to exchange", fix)
     message = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
-    return QuestionError(message, _mpi_fix(launch, program))
-
-
-def _mpi_fix(launch: Launch | None, program: Program) -> str:
-    if launch is not None and launch.by == OURS:
-        return f"let mpirun start them: gpumap run --launcher mpi MAP -- {_command(program)}"
-    by = _by_mpirun(program)
-    return f"start them by the launcher of this MPI: {by}; under Slurm srun --mpi=pmix"
+    by = f"{_by_mpirun(program)}; under Slurm srun --mpi=pmix"
+    return QuestionError(message, f"start them by the launcher of this MPI: {by}")
 
 
 def _by_mpirun(program: Program) -> str:

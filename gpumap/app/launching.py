@@ -215,9 +215,6 @@ def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, O
     shown = [n if len(n) <= _LONGEST else f"{n[: _LONGEST - 1]}…" for n in names]
     widest = max(map(width, shown))
     for number, name in enumerate(shown):
-        if jobs[number].place is None:
-            yield (sinks[0], None), (sinks[1], None)
-            continue
         padding = " " * (widest - width(name))
         colour = _COLOURS[number % len(_COLOURS)]
         outputs: list[Output] = []

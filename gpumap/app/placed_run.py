@@ -12,7 +12,6 @@ from gpumap import sources
 from gpumap.app.command import find_program, print_lines, tell
 from gpumap.app.guard import guard
 from gpumap.app.launching import Job, Launching
-from gpumap.app.mpirun import by_mpirun
 from gpumap.app.output import say
 from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended
@@ -52,7 +51,6 @@ class RunRequest:
     argument: str | None
     option: str | None
     backend: str | None
-    launcher: str
     no_bind: bool
     dry_run: bool
     output_dir: Path | None
@@ -78,20 +76,18 @@ def run_names(program: Program, request: RunRequest) -> None:
     resolution = _resolved(program, topology, request)
     places = placement.places(resolution.bindings, topology, bind=not request.no_bind)
     planned = plan(program, places, request.backend)
-    mpi = request.launcher == "mpi"
-    found = by_mpi(program, path, planned) if mpi else jobs(program, path, planned)
     if request.dry_run:
-        _show(program, planned, found)
+        show(program, planned)
         return
     if not request.quiet:
         tell(program, *_report(place for place, _ in planned))
-    launching = Launching(program, found, quiet=request.quiet)
+    launching = Launching(program, jobs(program, path, planned), quiet=request.quiet)
     if request.output_dir is not None:
         launching.to_files(request.output_dir)
     if request.watch or request.expect_used:
         from gpumap.app.watched_programs import WatchOutput, run_watched
 
-        live = request.watch and not request.quiet and not mpi
+        live = request.watch and not request.quiet
         shown = WatchOutput(live, request.quiet, request.expect_used)
         run_watched(program, launching, (request.grace, request.timeout), resolution, shown)
     elif code := launching.go(request.grace, request.timeout):
@@ -138,19 +134,6 @@ def jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     return found
 
 
-def by_mpi(program: Program, path: str, planned: Planned) -> list[Job]:
-    """Return the one process that what is planned is as mpirun does it."""
-    places = [place for place, _ in planned]
-    if "=" in path and not all(place.cores for place in places):
-        fix = "give it another path, or put the command into a script"
-        raise QuestionError(
-            f'env, which sets the variables, takes {path} for one: it has a "="', fix
-        )
-    contexts = placement.mpirun_contexts(planned, (path, *(program.command or ())[1:]), program.env)
-    helpers = ("env", *(["taskset"] if any(place.cores for place in places) else []))
-    return [by_mpirun(program, contexts, helpers)]
-
-
 # --- what is said before
 
 
@@ -173,15 +156,6 @@ def _report(planned: Iterable[Place]) -> Iterator[str]:
         for row in (_COLUMNS, *rows)
     )
     return (line.rstrip() for line in lines)
-
-
-def _show(program: Program, planned: Planned, jobs: Sequence[Job]) -> None:
-    """Print what would be started."""
-    if jobs[0].place:
-        show(program, planned)
-    else:
-        report = _report(place for place, _ in planned)
-        print_lines(program, *report, "", shlex.join(jobs[0].order.argv))
 
 
 def show(program: Program, planned: Planned) -> None:

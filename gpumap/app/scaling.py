@@ -17,7 +17,7 @@ from gpumap import units
 from gpumap.app.command import find_program, tell
 from gpumap.app.guard import guard
 from gpumap.app.launching import Job, Launching, ended
-from gpumap.app.placed_run import by_mpi, jobs, plan
+from gpumap.app.placed_run import jobs, plan
 from gpumap.app.recording import Recording
 from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
 from gpumap.comm.ranks import without_ranks
@@ -57,8 +57,7 @@ _EVERY = 8  # names, up to which each number is measured; of more 1, 2, 4, 8 ...
 class ScaleRequest(NamedTuple):
     """On which map a program is measured, how, how long, and what it is to reach.
 
-    `ranks`: as one process for each name, which `launcher` starts. `weak`: its work grows with the
-    names.
+    `ranks`: as one process for each name. `weak`: its work grows with the names.
     """
 
     argument: str | None
@@ -71,7 +70,6 @@ class ScaleRequest(NamedTuple):
     output: Output
     ranks: bool = False
     weak: bool = False
-    launcher: str = "local"
 
 
 def scale(program: Program, request: ScaleRequest) -> None:
@@ -84,13 +82,11 @@ def scale(program: Program, request: ScaleRequest) -> None:
         raise QuestionError("no command is given", NO_COMMAND.format("scale"))
     if request.expect is not None and not math.isfinite(request.expect):
         raise QuestionError(f"--expect {request.expect} is no speed-up", "give a finite number")
-    if request.launcher != "local" and not request.ranks:
-        raise QuestionError(f"--launcher {request.launcher} starts ranks", "add --ranks")
     path = find_program(program.command[0], program)
     guard(program)
     settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": request.expect, "inconclusive": request.inconclusive}
-    how = {"ranks": request.ranks, "weak": request.weak, "launcher": request.launcher}
+    how = {"ranks": request.ranks, "weak": request.weak}
     with Recording(
         "scale", Scaled(), program, request.output, settings | gate | how, time_limit=None
     ) as record:
@@ -224,8 +220,7 @@ class _Runs:
     def _ranks(self, count: int) -> list[Job]:
         """Return the program as a process for each of so many names, as `gpumap run` starts it."""
         planned = plan(self._program, self._places[:count], self._request.backend)
-        started = jobs if self._request.launcher == "local" else by_mpi
-        return started(self._program, self._path, planned)
+        return jobs(self._program, self._path, planned)
 
 
 def _code(ending: Ending) -> int:

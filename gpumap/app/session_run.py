@@ -1,25 +1,20 @@
-"""What a launch config of Theano-MPI asks for: a call of bench train, or ranks of mpirun."""
+"""What a launch config of Theano-MPI asks for: a call of bench train, by mpirun on other hosts."""
 
 from __future__ import annotations
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpumap.app.command import print_lines, tell
-from gpumap.app.guard import guard
-from gpumap.app.launching import Launching
-from gpumap.app.mpirun import by_mpirun
+from gpumap.app.command import find_program, print_lines, tell
 from gpumap.app.output import say
 from gpumap.app.program import Ended
 from gpumap.errors import MapError, QuestionError, SourceError
 from gpumap.files import read_text
-from gpumap.launch import placement
 from gpumap.model import replace
 from gpumap.parse import parse_map
-from gpumap.session_file import is_model_class, note, read, training
+from gpumap.session_file import GPUMAP, OF_MPIRUN, is_model_class, note, read, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,52 +38,36 @@ _REFUSED = {  # by the option's name in the program: how it is written, why, and
     "no_bind": ("--no-bind", "bench train places its workers itself", "omit it"),
     "output_dir": ("--output-dir", "bench train prints one report for all devices",
                    "give it a file behind --: -- --output report.json"),
-}  # fmt: skip
-_ALONE = {  # where no launcher stays that could heed them
     "timeout": ("--timeout", "bench train has a time limit of its own",
                 "give it behind --: -- --timeout 60s"),
-    "grace": ("--grace", "bench train ends on its own", "omit it, or add --launcher mpi"),
-}  # fmt: skip
-_ELSEWHERE = {
-    "launcher": ("--launcher local", "the session has devices on other hosts",
-                 "omit --launcher: mpirun starts it"),
+    "grace": ("--grace", "bench train ends on its own", "omit it"),
 }  # fmt: skip
 
 
 def start(program: Program, file: Path, request: RunRequest, written: frozenset[str]) -> None:
-    """Start what a session file says: in the place of this process, or by mpirun.
+    """Become what a session file says; with devices of other hosts mpirun.
 
     `written` are the parameters that the command line itself has; a variable may be for others.
 
     Raises:
         QuestionError: the file, or an option beside it, is wrong.
-        Ended: mpirun has ended, not well.
     """
-    _refuse(_REFUSED, written)
-    session = _read(program, file)
-    elsewhere = any(not node.here for node in session.nodes)
-    if (trains := _is_model_class(program, session)) and (elsewhere or program.command):
-        message = f"{session.modelclass} is a ModelClass, which is trained on this machine alone"
-        raise QuestionError(message, "name devices of this one, and no options of bench train")
-    by_mpi = request.launcher == "mpi"
-    mpi = (by_mpi or elsewhere) and not trains
-    _refuse({} if by_mpi else _ELSEWHERE if elsewhere else _ALONE, written)
-    if not request.quiet:
-        say(_notes(session, program.command or (), mpi=mpi), program)
-    if mpi:
-        limit = request.timeout if "timeout" in written else None  # the variable's is bench train's
-        _start_ranks(program, session, request, limit)
-        return
-    call = _call(program, session, session.nodes[0], request, mpi=False)
-    if not _announced(program, call, request):
-        _become(program, call)
-
-
-def _refuse(options: dict[str, tuple[str, str, str]], written: frozenset[str]) -> None:
-    """Refuse what was written in the command line."""
-    for name, (option, why, fix) in options.items():
+    for name, (option, why, fix) in _REFUSED.items():
         if name in written:
             raise QuestionError(f"--cfg and {option}: {why}", fix)
+    session = _read(program, file)
+    elsewhere = any(not node.here for node in session.nodes)
+    if _is_model_class(program, session) and (elsewhere or program.command):
+        message = f"{session.modelclass} is a ModelClass, which is trained on this machine alone"
+        raise QuestionError(message, "name devices of this one, and no options of bench train")
+    if not request.quiet:
+        say(_notes(session, program.command or (), mpi=elsewhere), program)
+    if elsewhere:
+        call = _call_of_hosts(program, session, request)
+    else:
+        call = _call(program, session, session.nodes[0], request, mpi=False)
+    if not _announced(program, call, request):
+        _become(program, call)
 
 
 def _read(program: Program, file: Path) -> Session:
@@ -110,13 +89,12 @@ def _call(
     program: Program, session: Session, node: Node, request: RunRequest, *, mpi: bool
 ) -> tuple[str, ...]:
     """Return the call of bench train for the devices of a host; of a ModelClass it is trained."""
-    gpumap = (sys.executable, "-P", "-m", "gpumap")  # -P: nothing of this folder
     if _is_model_class(program, session):
         about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
         network = (str(session.modelfile), str(session.modelclass))
-        return (*gpumap, *training(node.map, about, network))
+        return training(node.map, about, network)
     return (
-        *(*gpumap, "bench", "train"),
+        *(*GPUMAP, "bench", "train"),
         *("--map", node.map),
         *_options(session, mpi=mpi),
         *(("--backend", request.backend) if request.backend is not None else ()),
@@ -181,21 +159,16 @@ def _announced(program: Program, call: Sequence[str], request: RunRequest) -> bo
 
 def _become(program: Program, call: tuple[str, ...]) -> None:
     """Replace this process: the terminal, the exit code and signals are bench train's own."""
-    os.execve(call[0], call, program.env)  # noqa: S606 - a program, not a shell
+    path = find_program(call[0], program)
+    os.execve(path, call, OF_MPIRUN | program.env)  # noqa: S606 - a program, not a shell
 
 
-def _start_ranks(
-    program: Program, session: Session, request: RunRequest, limit: float | None
-) -> None:
-    """Let mpirun start the ranks of each host."""
-    contexts = []
+def _call_of_hosts(program: Program, session: Session, request: RunRequest) -> tuple[str, ...]:
+    """Return the call of mpirun that starts the ranks of each host."""
+    words = ["mpirun"]
     for node in session.nodes:
-        host = None if node.here and len(session.nodes) == 1 else node.host
         call = _call(program, session, node, request, mpi=True)
-        contexts.append(placement.MpiContext(call, len(node.devices), host))
-    job = by_mpirun(program, contexts)
-    if _announced(program, job.order.argv, request):
-        return
-    guard(program)
-    if code := Launching(program, [job], quiet=request.quiet).go(request.grace, limit):
-        raise Ended(code)
+        if ":" in call:
+            raise QuestionError('to mpirun the argument ":" ends a command', "omit it")
+        words += ["-host", node.host, "-np", str(len(node.devices)), *call, ":"]
+    return tuple(words[:-1])

@@ -136,12 +136,6 @@ def predict(ctx: click.Context, /, *, table: str | None, output: Output, **optio
     is_flag=True,
     help="Run it as a process for each name, as `gpumap run` does: PyTorch's DDP and its like.",
 )
-@setting(
-    "--launcher",
-    type=click.Choice(["local", "mpi"]),
-    default="local",
-    help="What starts the ranks: gpumap itself, or mpirun, which a program of MPI needs.",
-)
 @click.option(
     "--weak",
     is_flag=True,
@@ -166,7 +160,8 @@ def scale(program: Program, /, **options: Any) -> None:
     GPUMAP_CONTEXTS and their number in GPUMAP_COUNT; CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS and the
     cores it may run on are those of its names, as `gpumap run` sets them. It reads nothing from
     stdin, and what it prints is not shown. With --ranks it is a process for each of these names,
-    with RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them.
+    with RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them; a program of MPI starts its
+    own: -- sh -c 'mpirun -n $GPUMAP_COUNT gpumap exec -- COMMAND'.
 
     The exit code is 0 for an answer, 5 where it is inconclusive, that of the program where a run
     failed (128 and its number for a signal), and 124 after --timeout.

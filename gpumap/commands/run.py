@@ -77,7 +77,7 @@ _no_bind = setting("--no-bind", is_flag=True, help="Bind no process to cores.")
 _dry_run = setting(
     "--dry-run",
     is_flag=True,
-    help="Print the placement and variables, or the call of mpirun; start nothing.",
+    help="Print the placement and variables; start nothing.",
 )
 _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the placement on stderr.")
 
@@ -94,13 +94,6 @@ _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the pl
     'bench train follow "--".',
 )
 @_backend
-@setting(
-    "--launcher",
-    type=click.Choice(["local", "mpi"]),
-    default="local",
-    help="What starts the processes, on this machine: gpumap itself, or mpirun; that puts no names "
-    "before lines, and has one file for all.",
-)
 @_no_bind
 @_dry_run
 @setting(

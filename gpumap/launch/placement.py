@@ -1,10 +1,7 @@
-"""Where the process of each name runs, its environment, and the call of mpirun for all of them.
+"""Where the process of each name runs, and its environment.
 
-A process is bound to the cores of its place when it is started (`launch/process.py`, `_become`); a
-rank under mpirun by its command (`mpirun_contexts`), one of a benchmark by `app/process_job.py`.
-Nothing is guessed. One application context for each rank of a map makes its ranks places in the
-map. What such a context needs is in its own command (``env``, ``taskset``): the options of Open
-MPI, MPICH and Intel MPI for that have little in common.
+A process is bound to the cores of its place when it is started (`launch/process.py`, `_become`),
+one of a benchmark by `app/process_job.py`. Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -191,7 +188,6 @@ def _divided(
 
 
 TOKEN = "GPUMAP_RUN"  # noqa: S105 - the name of a variable: by its value a run knows its processes
-HERE = "127.0.0.1"
 _OF_ALL = ("GPUMAP_WORLD", TOKEN, "OMP_NUM_THREADS", "GPUMAP_BACKEND")  # in one process too
 
 
@@ -201,7 +197,6 @@ class Shared:
 
     token: str
     port: int
-    address: str = HERE
     backend: str | None = None  # what was asked to drive the devices
 
 
@@ -259,7 +254,7 @@ def _environment(
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(size),
         "LOCAL_WORLD_SIZE": str(size),
-        "MASTER_ADDR": shared.address,
+        "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(shared.port),
     }
     return environment_of_name(place, world, shared, given) | ranks
@@ -289,60 +284,3 @@ def environment_of_name(
     if shared.backend is not None:
         found["GPUMAP_BACKEND"] = shared.backend
     return found | dict(seen.variables)
-
-
-SEPARATOR = ":"
-# Open MPI binds to cores of its own choice, and refuses more ranks than it has counted cores.
-_OPEN_MPI = ("--bind-to", "none", "--oversubscribe")
-
-
-@dataclass(frozen=True, slots=True)
-class MpiContext:
-    """A command, how many ranks of it there are, and on which host; None: wherever mpirun likes."""
-
-    command: tuple[str, ...]
-    ranks: int = 1
-    host: str | None = None
-
-
-def mpirun_contexts(
-    ranks: Sequence[tuple[Place, Mapping[str, str]]],
-    command: Sequence[str],
-    given: Mapping[str, str],
-) -> tuple[MpiContext, ...]:
-    """Return a context for each rank: `command` with its variables, on its cores.
-
-    Args:
-        ranks: where each runs, and the variables that it gets.
-        command: what it runs.
-        given: the environment in which its device was found.
-    """
-    return tuple(
-        MpiContext(
-            (
-                "env",
-                *(f"--unset={key}" for key in visible([place.device], given).removed),
-                *(f"{key}={value}" for key, value in variables.items()),
-                *(("taskset", "-c", ranges(place.cores)) if place.cores else ()),
-                *command,
-            )
-        )
-        for place, variables in ranks
-    )
-
-
-def mpirun_call(program: str, version: str, contexts: Sequence[MpiContext]) -> tuple[str, ...]:
-    """Return the words of the call.
-
-    Args:
-        program: mpirun.
-        version: what it says of itself.
-        contexts: what it starts, in the order of the ranks.
-    """
-    open_mpi = "Open MPI" in version or "OpenRTE" in version
-    words = [program, *(_OPEN_MPI if open_mpi else ())]
-    for number, context in enumerate(contexts):
-        words += [SEPARATOR] if number else []
-        words += ["-host", context.host] if context.host is not None else []
-        words += ["-np", str(context.ranks), *context.command]
-    return tuple(words)

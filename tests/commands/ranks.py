@@ -1,4 +1,4 @@
-"""What tests need of mpirun and of other processes, and an mpirun that starts nothing."""
+"""What tests need of mpirun and of other processes."""
 
 import importlib.util
 import shutil
@@ -56,13 +56,3 @@ def lives(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def mpirun(gpumap, said="mpirun (Open MPI) 4.1.4"):
-    folder = gpumap.folder / "bin"
-    folder.mkdir()
-    script = folder / "mpirun"
-    script.write_text(f"#!/bin/sh\necho '{said}'\n")
-    script.chmod(0o755)
-    gpumap.env["PATH"] = f"{folder}:{gpumap.env['PATH']}"
-    return script

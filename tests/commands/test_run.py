@@ -17,7 +17,7 @@ from leavers import LEAVER, kill_at_random, living
 from mpi_jobs import MPIRUN
 from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
-from ranks import ROOT, lives, mpirun, needs_mpi, needs_mpirun
+from ranks import lives, needs_mpirun
 from scripts import script
 from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
 from tables import table
@@ -420,61 +420,6 @@ def test_the_default_signals_are_the_programs(gpumap):
     answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")
     (mask,) = re.findall(r"SigIgn:\s+([0-9a-f]+)", answer.out)
     assert not int(mask, 16) >> (signal.SIGPIPE - 1) & 1
-
-
-MPI = (*QUIET, "--launcher", "mpi")
-
-
-def test_what_mpirun_or_env_would_take_for_their_own(gpumap):
-    """A ":" begins another command; what has a "=" is set, and the end is called a success."""
-    mpirun(gpumap, "HYDRA")
-    (gpumap.folder / "x=y").symlink_to("/bin/true")
-    assert gpumap(*MPI, TWO, "--", "echo", ":").code == 2
-    assert gpumap(*MPI, "--no-bind", TWO, "--dry-run", "--", "./x=y").code == 2
-    assert gpumap(*MPI, TWO, "--dry-run", "--", "./x=y").code == 0  # taskset stands before it
-
-
-@two_cores
-def test_each_rank_of_mpirun_is_told_its_own_core(gpumap):
-    mpirun(gpumap, "HYDRA")
-    out = gpumap(*MPI, "a->cpu0;b->cpu1", "--dry-run", "--", "true").out
-    call = re.findall(r"-np 1 env GPUMAP_NAME=(\w).*?taskset -c (\d+)", out)
-    assert call == [("a", str(ALLOWED[0])), ("b", str(ALLOWED[1]))]
-
-
-@needs_mpirun
-def test_ranks_of_mpirun_are_places_in_the_map(gpumap):
-    code = (
-        "import os; e = os.environ\n"
-        "print(e['GPUMAP_NAME'], e['RANK'], e.get('OMPI_COMM_WORLD_RANK', e['RANK']),"
-        " sorted(os.sched_getaffinity(0)))"
-    )
-    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
-    assert answer.code == 0, answer
-    expected = [f"a 0 0 [{ALLOWED[0]}]", f"b 1 1 [{ALLOWED[0]}]"]
-    assert sorted(answer.out.splitlines()) == expected
-
-
-@needs_mpirun
-def test_ranks_of_mpirun_end_with_the_first_that_fails(gpumap):
-    code = f"{NOTE}import sys, time; time.sleep(600 if os.environ['RANK'] == '0' else sys.exit(3))"
-    answer = gpumap(*MPI, TWO, "--", PYTHON, "-c", code, **ROOT)
-    assert answer.code == 3
-    assert "error: mpirun (2 ranks) ended with exit code 3\n" in answer.err
-    assert not any(map(lives, noted(gpumap, 1)))
-
-
-@needs_mpi
-@pytest.mark.parametrize("launcher", ["local", "mpi"])
-def test_a_program_of_mpi4py_sums_right(gpumap, launcher):
-    """It runs unchanged by mpirun; alone, each process is a world of its own."""
-    code = "from mpi4py import MPI; w = MPI.COMM_WORLD; print(w.size, w.allreduce(w.rank + 1))"
-    if launcher == "local":  # worlds that start at once must not share their folder: see tmpdir
-        code = f"import os, tempfile; os.environ['TMPDIR'] = tempfile.mkdtemp(); {code}"
-    answer = gpumap(*QUIET, "--launcher", launcher, TWO, "--", PYTHON, "-c", code, **ROOT)
-    assert answer.code == 0, answer
-    found = {line.rpartition("] ")[2] for line in answer.out.splitlines()}
-    assert found == {"2 3" if launcher == "mpi" else "1 1"}
 
 
 @needs_mpirun

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from mpi_jobs import tmpdir
-from ranks import ROOT, measures, mpirun, needs_mpi
+from ranks import ROOT, measures, needs_mpi
 from shell import BIN, LIMIT, until
 from tables import table
 
@@ -38,13 +38,11 @@ def session(gpumap):
 
 
 @pytest.mark.parametrize(("line", "local", "mpi", "noted"), TABLE["how_bsp_exchanges"])
-def test_how_bsp_exchanges(gpumap, session, line, local, mpi, noted):
+def test_how_bsp_exchanges(session, line, local, mpi, noted):
     """Each of Theano-MPI's ways has its option; what is not as there is said."""
-    mpirun(gpumap)
-    text = EXAMPLE + line
     network = "--network models.modelfile:ModelClass"
-    here = session(text, "--dry-run")
-    over = session(text, "--dry-run", "--launcher", "mpi")
+    here = session(EXAMPLE + line, "--dry-run")
+    over = session(HOSTS + line, "--dry-run")
     comm = "nccl" if "nccl" in line else "local"
     assert here.out.endswith(f"{f'--comm {comm} --rule bsp {network} {local}'.strip()}\n")
     assert over.out.endswith(f" --comm mpi --rule bsp {network} {mpi}\n")
@@ -53,7 +51,6 @@ def test_how_bsp_exchanges(gpumap, session, line, local, mpi, noted):
     assert ("float32 is sent" in here.err) == line.endswith("16")
 
 
-OPEN_MPI, HYDRA = "mpirun (Open MPI) 4.1.4", "HYDRA build details:"
 HOSTS = EXAMPLE.replace("cuda0,cuda1", '("node0:cuda0" "node1:cuda0,cuda1")')
 HERE = "RULE=BSP\nDEVICES={}cpu0,cpu\n"
 OF_HERE = "'dev0->cpu0;dev1->cpu' --comm"
@@ -64,48 +61,41 @@ BY_HOST = (
     f"-host node0 -np 1 {TRAIN} --map 'dev0->cuda0' --comm mpi --rule bsp {MODEL} : "
     f"-host node1 -np 2 {TRAIN} {TO_BOTH} --comm mpi --rule bsp {MODEL}"
 )
-CALLS = [  # text, words, what mpirun says that it is, the call
-    (EXAMPLE.replace("BSP", "EASGD"), EASGD, HYDRA,  # what stands behind the dashes counts
+CALLS = [  # text, words, the call
+    (EXAMPLE.replace("BSP", "EASGD"), EASGD,  # what stands behind the dashes counts
      f"{TRAIN} {TO_BOTH} --comm local --rule easgd {MODEL} --backend cupy --rule gosgd"),
-    (HOSTS, (), OPEN_MPI, f"MPIRUN --bind-to none --oversubscribe {BY_HOST}"),
-    (HOSTS, (), HYDRA, f"MPIRUN {BY_HOST}"),
-    *((HERE.format(host), (), HYDRA, f"{TRAIN} --map {OF_HERE} local --rule bsp")
+    (HOSTS, (), f"mpirun {BY_HOST}"),
+    *((HERE.format(host), (), f"{TRAIN} --map {OF_HERE} local --rule bsp")
       for host in ("", "localhost:", f"{os.uname().nodename}:")),
-    (HERE.format(""), ("--launcher", "mpi"), HYDRA,
-     f"MPIRUN -np 2 {TRAIN} --map {OF_HERE} mpi --rule bsp"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "words", "said", "call"), CALLS, ids=range(len(CALLS)))
-def test_the_call_that_a_dry_run_prints(gpumap, session, text, words, said, call):
-    """A context for each host, though mpirun was not requested; this machine needs none."""
-    script = mpirun(gpumap, said)
+@pytest.mark.parametrize(("text", "words", "call"), CALLS, ids=range(len(CALLS)))
+def test_the_call_that_a_dry_run_prints(session, text, words, call):
+    """A context for each other host; this machine needs none."""
     answer = session(text, "--dry-run", "--quiet", *words)
-    shown = answer.out.replace(str(script), "MPIRUN")
     assert (answer.code, answer.err) == (0, "")
-    assert " --quiet" in shown  # that is asked of bench train, too
-    assert shown.replace(" --quiet", "") == f"{call}\n"
+    assert " --quiet" in answer.out  # that is asked of bench train, too
+    assert answer.out.replace(" --quiet", "") == f"{call}\n"
 
 
 HOSTILE = TABLE["hostile"]
 
 
-@pytest.mark.parametrize("launcher", ["local", "mpi"])
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_session_file_is_never_executed(gpumap, session, text, launcher):
+def test_a_session_file_is_never_executed(gpumap, session, text):
     """Theano-MPI sourced it: here nothing is touched, and the line is named."""
-    answer = session(f"DEVICES=cpu0\n{text}\n", "--launcher", launcher)
+    answer = session(f"DEVICES=cpu0\n{text}\n")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith(f"error: s.cfg, line {2 + text.count(chr(10))}: ")
     assert [file.name for file in gpumap.folder.iterdir()] == ["s.cfg"]
 
 
-@pytest.mark.parametrize("launcher", ["local", pytest.param("mpi", marks=needs_mpi)])
 @pytest.mark.parametrize("value", ["$(touch x)", "`touch x`", "a;touch x", "a&touch x"])
-def test_what_is_meant_literally_stays_data(gpumap, session, value, launcher):
+def test_what_is_meant_literally_stays_data(gpumap, session, value):
     """In single quotes; a process is given it as an argument, and no shell ever sees it."""
     text = f"DEVICES=cpu0,cpu0\nMODELFILE='{value}'\nMODELCLASS='{value}'"
-    answer = session(text, "--launcher", launcher, "--", *ENDS, **ROOT)
+    answer = session(text, "--", *ENDS)
     assert answer.code == 2, answer
     assert "x" not in [file.name for file in gpumap.folder.iterdir()]
     assert shlex.quote(f"{value}:{value}") in answer.err
@@ -116,15 +106,11 @@ def test_what_is_meant_literally_stays_data(gpumap, session, value, launcher):
         ["a->cpu0"], ["--map", "a->cpu0"], ["--no-bind"],
         ["--output-dir", "d"], ["--timeout", "60s"], ["--grace", "1s"])),
     ("DEVICES=cuda0,gpu1", [], 2), (f"{EXAMPLE}BSP_EXCH_STRATEGY=swap", [], 2),
-    ("DEVICES=node7:cuda0", ["--launcher", "local"], 2),
-    (TWO, ["--launcher", "mpi", "--", ":"], 2),  # what begins another context to mpirun
-    (TWO, ["--launcher", "mpi"], 127),  # it is not there
+    (HOSTS, ["--", ":"], 2),  # what begins another context to mpirun
+    (HOSTS, [], 127),  # it is not there
 ])  # fmt: skip
 def test_what_does_not_go_together(gpumap, session, text, words, code):
-    if code == 127:
-        gpumap.env["PATH"] = str(BIN)
-    else:
-        mpirun(gpumap)
+    gpumap.env["PATH"] = str(BIN)
     answer = session(text, *words)
     assert (answer.code, answer.out) == (code, "")
     assert answer.err.rpartition("error")[2].count("\n  fix: ") == 1
@@ -138,17 +124,12 @@ def test_variables_are_for_whom_they_concern(gpumap, session):
 
 
 @two_cores
-@pytest.mark.parametrize(("text", "words", "shown"), [
-    ("BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper", (), "  step bsp of parameters ring "),
-    pytest.param("BSP_EXCH_STRATEGY=ar", ("--launcher", "mpi"), "  step bsp native ",
-                 marks=needs_mpi),
-])  # fmt: skip
-def test_a_session_trains(session, text, words, shown):
-    """One process with both devices, or one for each: its report and exit code are its own."""
-    answer = session(f"{TWO}{text}", *words, "--", "-v", *SHORT, **ROOT)
+def test_a_session_trains(session):
+    """Its report and exit code are its own."""
+    text = "BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper"
+    answer = session(f"{TWO}{text}", "--", "-v", *SHORT)
     assert answer.code == 0, answer
-    assert shown in answer.out
-    assert ("256 examples for each device, mpi" in answer.out) == bool(words)
+    assert "  step bsp of parameters ring " in answer.out
     assert f" {' '.join(SHORT)}\n" in answer.err
 
 
@@ -192,10 +173,8 @@ def test_a_session_trains_on_two_hosts(gpumap, session):
     assert f"note: node0 is {os.uname().nodename}, node1 is other\n" in answer.err
 
 
-@pytest.mark.parametrize("launcher", ["local", pytest.param("mpi", marks=needs_mpi)])
-def test_the_exit_code_is_that_of_the_training(session, launcher):
-    text = "RULE=BSP\nDEVICES=cpu0,cpu"
-    answer = session(text, "--launcher", launcher, "--", "--preset", "none", **ROOT)
+def test_the_exit_code_is_that_of_the_training(session):
+    answer = session("RULE=BSP\nDEVICES=cpu0,cpu", "--", "--preset", "none")
     assert (answer.code, answer.out) == (2, "")
     assert 'no preset is called "none"' in answer.err
 

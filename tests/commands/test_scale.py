@@ -104,14 +104,14 @@ def test_of_ranks_the_first_failure_ends_the_others(gpumap):
 
 @needs_mpirun
 def test_mpirun_starts_the_ranks_of_a_program_of_mpi(gpumap):
-    code = "import os; open('told' + os.environ['OMPI_COMM_WORLD_RANK'], 'a').write("
-    code += "os.environ['OMPI_COMM_WORLD_SIZE'])"
-    options = ("--ranks", "--launcher", "mpi", "--inconclusive", "pass")
-    answer, _ = scaled(gpumap, *options, code=code, **ROOT)
-    told = [(gpumap.folder / f"told{rank}").read_text() for rank in (0, 1)]
-    assert (answer.code, told) == (0, ["212", "22"])
-    answer = gpumap("scale", TWO, "--launcher", "mpi", "--", "true")
-    assert (answer.code, "  fix: add --ranks" in answer.err) == (2, True)
+    """By `gpumap exec`, which finds the names of the run in GPUMAP_CONTEXTS."""
+    inner = "echo $GPUMAP_NAME of $OMPI_COMM_WORLD_SIZE on $(nproc) >> told"
+    starts = f"mpirun --oversubscribe -n $GPUMAP_COUNT {gpumap.command} exec -- sh -c '{inner}'"
+    options = (TWO, "--budget", "1ms", "--inconclusive", "pass")
+    answer = gpumap("scale", *options, "--", "sh", "-c", starts, **ROOT)
+    both = ["a of 2 on 1", "b of 2 on 1"]
+    told = sorted((gpumap.folder / "told").read_text().splitlines())
+    assert (answer.code, told) == (0, sorted(["a of 1 on 1", *both, *both]))
 
 
 def test_turns_go_up_and_down(gpumap):
