@@ -57,8 +57,6 @@ class RunRequest:
     timeout: float | None
     grace: float
     quiet: bool
-    watch: bool = False
-    expect_used: bool = False
 
 
 def run_names(program: Program, request: RunRequest) -> None:
@@ -84,13 +82,7 @@ def run_names(program: Program, request: RunRequest) -> None:
     launching = Launching(program, jobs(program, path, planned), quiet=request.quiet)
     if request.output_dir is not None:
         launching.to_files(request.output_dir)
-    if request.watch or request.expect_used:
-        from gpumap.app.watched_programs import WatchOutput, run_watched
-
-        live = request.watch and not request.quiet
-        shown = WatchOutput(live, request.quiet, request.expect_used)
-        run_watched(program, launching, (request.grace, request.timeout), resolution, shown)
-    elif code := launching.go(request.grace, request.timeout):
+    if code := launching.go(request.grace, request.timeout):
         raise Ended(code)
 
 

@@ -1,54 +1,31 @@
-"""Programs that are looked at from outside: `watch` and `run --watch`."""
+"""A program that is looked at from outside: `watch`."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap import units
-from gpumap.app.command import find_program, tell
+from gpumap.app.command import find_program
 from gpumap.app.given_map import read_map
 from gpumap.app.guard import guard
 from gpumap.app.launching import Job, Launching
 from gpumap.app.own_entry import inventory
-from gpumap.app.program import Ended, columns
 from gpumap.app.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.judge.programs import sentences
 from gpumap.launch.process import Order
 from gpumap.launch.watching import Watch
 from gpumap.machine.topology import read
 from gpumap.model import Problem, Watched
 from gpumap.resolve import default_map, resolve
-from gpumap.text import label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.launch.device_usage import Sight
     from gpumap.launch.supervisor import Ending
-    from gpumap.model import (
-        Binding,
-        Resolution,
-        Utilisation,
-    )
+    from gpumap.model import Resolution, Utilisation
 
-
-_MOST = 16  # names that are shown while a program runs
-_REDRAWN = 0.9  # seconds
 GRACE = 5.0
 NO_COMMAND = 'write it behind "--": gpumap {} [MAP] -- COMMAND ARG...'
 _SEE = "the table says what was seen of each name"
-
-
-class WatchOutput(NamedTuple):
-    """What a watched run shows: lines while it runs, the table; and whether all must be used."""
-
-    live: bool
-    quiet: bool
-    expect_used: bool
 
 
 class WatchRequest(NamedTuple):
@@ -59,36 +36,6 @@ class WatchRequest(NamedTuple):
     backend: str | None
     expect_used: bool
     output: Output
-
-
-def run_watched(
-    program: Program,
-    launching: Launching,
-    settings: tuple[float, float | None],
-    resolution: Resolution,
-    shown: WatchOutput,
-) -> None:
-    """Run the processes of a map, and show on stderr what they do with their devices.
-
-    Raises:
-        Ended: they have ended, not well; or a name was not used, which was expected.
-    """
-    watch = Watch(resolution.bindings)
-    if shown.live and program.stderr.isatty() and program.env.get("TERM") != "dumb":
-        _Live(program, watch, resolution.bindings)
-    try:
-        code = launching.go(*settings, watch)
-    finally:
-        watch.hide()
-    found = watch.found(program.command or (), None)
-    if not shown.quiet:
-        _, text = sentences(found)
-        tell(program, " ".join(text), *_table(program, found, resolution.bindings))
-    unused = _unused(found) if shown.expect_used and not code else None
-    if unused is not None:
-        tell(program, f"error: {unused.diagnostic.message} (--expect-used)")
-    if code or unused:
-        raise Ended(code or (unused.exit if unused else 0))
 
 
 def watch_program(program: Program, request: WatchRequest) -> None:
@@ -167,56 +114,3 @@ def _verdict(verdict: str, found: Utilisation) -> str:
     """Return ``dev0, dev1 were``: the names with a verdict, or nothing."""
     names = [use.name for use in found.uses if use.verdict == verdict]
     return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}" if names else ""
-
-
-def _table(program: Program, found: Utilisation, bindings: Sequence[Binding]) -> Iterator[str]:
-    from gpumap.report.plain import table
-    from gpumap.report.table import PIPED
-    from gpumap.results.uses import used
-
-    refs = {binding.device.id: str(binding.device.ref) for binding in bindings}
-    room = min(columns(program.stderr) or PIPED, PIPED)
-    return (line.text for line in table(used(found, refs), room))
-
-
-class _Live:
-    """A line for each name at the foot of a terminal, gone before anything else is written."""
-
-    def __init__(self, program: Program, watch: Watch, bindings: Sequence[Binding]) -> None:
-        self._program, self._watch = program, watch
-        self._bindings = bindings[:_MOST]
-        self._more = len(bindings) - len(self._bindings)
-        self._lines, self._drawn = 0, -_REDRAWN
-        watch.show.append(self._show)
-        watch.hide = self._hide
-
-    def _show(self) -> None:
-        now = self._watch.elapsed
-        if self._lines and now - self._drawn < _REDRAWN:
-            return
-        stream, latest = self._program.stderr, self._watch.latest
-        wide = (columns(stream) or 80) - 1
-        texts = [_line(b, latest.get(b.name)) for b in self._bindings]
-        encoding = stream.encoding or "utf-8"
-        plain = (text.encode(encoding, "backslashreplace").decode(encoding) for text in texts)
-        lines = [label(text, wide) for text in plain]
-        lines += [f"... and {self._more} more"] if self._more else []
-        self._hide()
-        tell(self._program, *lines)
-        self._lines, self._drawn = len(lines), now
-
-    def _hide(self) -> None:
-        if self._lines:
-            with suppress(OSError):
-                self._program.stderr.write(f"\x1b[{self._lines}A\r\x1b[J")
-            self._lines = 0
-
-
-def _line(binding: Binding, sight: Sight | None) -> str:
-    """Return what a device does now."""
-    start = f"{label(binding.name, 20)}  {binding.device.ref}"
-    if sight is None:
-        return start
-    share = "busy: cannot tell" if sight.share is None else f"{sight.share:4.0%} busy"
-    memory = () if sight.memory is None else (units.memory(sight.memory),)
-    return "  ".join((start, share, *memory))

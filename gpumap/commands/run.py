@@ -109,16 +109,6 @@ _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the pl
     default="5s",
     help="Time for a process to end after a signal; then it is killed.",
 )
-@setting(
-    "--watch",
-    is_flag=True,
-    help="Show what each name's device does: a line each on a terminal, and a table at the end.",
-)
-@setting(
-    "--expect-used",
-    is_flag=True,
-    help="Exit code 1 instead of 0 if a name's device was not used, 5 if gpumap cannot tell.",
-)
 @_quiet
 @click.pass_context
 def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:

@@ -171,8 +171,6 @@ class Run:
         for descriptor in writable:
             poll.register(descriptor, select.POLLOUT)
         happened = poll.poll(1000 * seconds + 1)
-        if self._watch and any(descriptor in readable for descriptor, _ in happened):
-            self._watch.hide()
         for descriptor, _ in happened:
             if descriptor in readable:
                 self._read(readable[descriptor])

@@ -106,11 +106,8 @@ class Watch:
             clock: replaces the time.
             library: replaces the module `pynvml`.
         """
-        self.show: list[Callable[[], None]] = []  # done at each look
-        self.hide: Callable[[], None] = lambda: None  # before others write
         self._worked: list[tuple[float, float]] = []  # seconds; cores or devices at work in them
         self.looks, self.cpu, self.memory = 0, 0.0, 0
-        self.latest: dict[str, Sight] = {}
         # Of a thread: the cores that it may run on, beside the one that it last ran on.
         self.allowed: Callable[[int], Collection[int]] = _no_others if root else _allowed
         self._root, self._clock, self._interval = root, clock, interval
@@ -183,19 +180,17 @@ class Watch:
         passed = max(ended - began, 1e-6)
         processes = self._walk()
         sights = self._devices.look(processes, passed)
-        self.latest = self._cores(processes, passed)
+        seen = self._cores(processes, passed)
         names = ((b.name, b.device.id) for b in self._bindings)
-        self.latest |= {name: sights[id_] for name, id_ in names if id_ in sights}
-        for name, sight in self.latest.items():
+        seen |= {name: sights[id_] for name, id_ in names if id_ in sights}
+        for name, sight in seen.items():
             self._sums[name].add(sight, began, ended)
-        working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in self.latest.items()]
+        working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in seen.items()]
         self._worked.append((ended - began, sum(working)))
         self._dropped |= any(usage.drops_children(self._root, pid) for pid in processes)
         self._before, self._last = processes, now
         self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
         self.looks += 1
-        for show in self.show:
-            show()
         self.due = now + min(self._interval, max(ended, _FIRST))
         if self.looks > _EARLY:
             self.due = max(self.due, now + (time.thread_time() - spent) / self._share)

@@ -359,10 +359,9 @@ def test_whatever_ends_a_run_ends_all_of_it(gpumap, how):
     process.stderr.close()
 
 
-@pytest.mark.parametrize("watch", [(), ("--watch",)])
-def test_a_time_limit_ends_what_would_go_on(gpumap, watch):
-    """Whether it is watched or not; the code is that of `timeout`."""
-    answer = gpumap("run", *watch, "--timeout", "300ms", "a->cpu0", "--", "sleep", "9")
+def test_a_time_limit_ends_what_would_go_on(gpumap):
+    """The code is that of `timeout`."""
+    answer = gpumap("run", "--timeout", "300ms", "a->cpu0", "--", "sleep", "9")
     assert answer.code == 124
     assert "error: the time limit of 0.3 s was reached: all processes were ended\n" in answer.err
 

@@ -1,14 +1,12 @@
-"""`gpumap watch [MAP] -- COMMAND` and `gpumap run --watch`: any program, looked at from outside."""
+"""`gpumap watch [MAP] -- COMMAND`: any program, looked at from outside."""
 
 import os
-import re
 import sys
 
 import psutil
 import pytest
 from flat_report import loads
 from scripts import script
-from shell import on_a_terminal
 
 PYTHON = sys.executable
 TWO = "dev0->cpu0;dev1->cpu1"
@@ -169,27 +167,6 @@ def test_what_the_program_left_is_ended(gpumap):
         os.kill(pid, 0)
 
 
-SLEEPER = f"import os, time\nif os.environ['GPUMAP_NAME'] == 'dev1': time.sleep(1)\nelse:{WORK}"
-RUN = ["--", PYTHON, "-c", SLEEPER.replace("else:\n", "else:\n ").replace("\nwhile", "\n while")]
-
-
-@two_cores
-@pytest.mark.parametrize("option", ["--watch", "--expect-used"])
-def test_run_ends_with_a_table_on_stderr(gpumap, option):
-    answer = gpumap("run", option, TWO, *RUN)
-    assert (answer.code, answer.out) == (int(option == "--expect-used"), "")
-    assert "dev1 was not used. " in answer.err
-    assert re.search(r"^  dev1  cpu1 +no ", answer.err, re.MULTILINE)
-    assert "\x1b" not in answer.err
-    assert ("error: dev1 was not used (--expect-used)" in answer.err) is bool(answer.code)
-
-
-def test_the_code_of_a_process_that_fails_is_that_of_the_run(gpumap):
-    answer = gpumap("run", "--watch", "--expect-used", "a->cpu0", "--", "sh", "-c", "exit 9")
-    quiet = gpumap("run", "--watch", "--quiet", "a->cpu0", "--", "sh", "-c", "echo x")
-    assert (answer.code, quiet.code, quiet.out, quiet.err) == (9, 0, "[a] x\n", "")
-
-
 def test_bench_tells_with_v_how_busy_it_kept_its_devices(gpumap):
     """Whatever it saw, the exit code and what stands without -v are as ever."""
     answer = gpumap("bench", "dot", "dev0->cpu0", "--size", "64", "--budget", "2s",
@@ -200,40 +177,3 @@ def test_bench_tells_with_v_how_busy_it_kept_its_devices(gpumap):
     assert found["cpu_s"] > 0.0
     assert [(use["name"], use["sources"]) for use in found["uses"]] == [("dev0", ["proc"])]
     assert "\nuse of devices in " in gpumap("report", "r.json", "-v").out
-
-
-@pytest.mark.parametrize("columns", [40, 80, 120])
-def test_a_terminal_has_live_lines_that_are_gone_at_the_end(gpumap, columns):
-    name = "a[red]界" + "n" * 60
-    code, text = on_a_terminal(
-        gpumap, "run", "--watch", f"{name}->cpu0", "--", PYTHON, "-c",
-        f"import time\nprint('begun', flush=True){WORK}", columns=columns, both=True,
-    )  # fmt: skip
-    assert code == 0
-    assert re.search(r"cpu0 +\d+% busy", text)
-    assert "\x1b[1A\r\x1b[J" in text
-    live = [line for line in text.splitlines() if "% busy" in line]
-    assert max(len(line.rpartition("\x1b[J")[2]) for line in live) < columns
-    assert text.index("begun") < text.index("use of devices in")
-
-
-@pytest.mark.parametrize("columns", [20, 40])
-def test_a_terminal_of_ascii_gets_ascii_that_fits(gpumap, columns):
-    """A sign of gpumap's own keeps its width there; one of the user's becomes an escape."""
-    code, text = on_a_terminal(
-        gpumap, "run", "--watch", f"a界{'n' * 60}->cpu0", "--", PYTHON, "-c",
-        f"import time\nprint('begun', flush=True){WORK}", columns=columns, both=True,
-        PYTHONIOENCODING="ascii",
-    )  # fmt: skip
-    assert (code, text.isascii(), "use of devices" in text, "~" in text) == (0, True, True, True)
-    live = re.findall(r"(?:\x1b\[J|\n)([^\n\x1b]*)\n\x1b\[1A", text)
-    assert live
-    assert all(line.startswith(r"a\u754c") and len(line) < columns for line in live)
-
-
-def test_a_dumb_terminal_gets_no_escape_sequence(gpumap):
-    command = ["run", "--watch", "a->cpu0", "--", PYTHON, "-c", "print('begun')"]
-    code, text = on_a_terminal(gpumap, *command, columns=80, both=True, TERM="dumb")
-    assert (code, "begun" in text, "use of devices in" in text, "\x1b" in text) == (
-        0, True, True, False
-    )  # fmt: skip

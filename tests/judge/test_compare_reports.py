@@ -229,7 +229,7 @@ def apart(slower, seed):
 def test_a_speedup_passes_by_the_changes_of_its_times_over_their_controls(slower, seed, expected):
     """Where each time saw a machine of its own, the ratio of a block tells nothing."""
     base, new = apart(1.0, 1), apart(slower, seed)
-    found = {v.metric: v for v in compare(base, new, 0.05).verdicts}
+    found = {v.metric: v for v in compare(base, new, 0.05)}
     assert (found["speedup"].verdict, found["speedup"].reason) == expected
     pair = next(pair for pair in joined(base, new)[0] if pair.metric == "speedup")
     raw, relative = (pair.change(LAST, relative=relative) for relative in (False, True))

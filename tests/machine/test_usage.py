@@ -65,6 +65,15 @@ def test_ticks_of_a_thread_are_of_the_core_it_ran_on(tmp_path):
     assert (one.busy, one.peak) == (pytest.approx(160 / usage.TICKS / 3, abs=1e-3), 0.8)
 
 
+@pytest.mark.parametrize(("ticks", "verdict"), [(20, "not-used"), (30, "used")])
+def test_to_start_an_interpreter_is_no_use_of_a_core(tmp_path, ticks, verdict):
+    """A quarter of a second is; of a run of some seconds."""
+    seen = Seen(tmp_path, [cpu(0)])
+    for spent in (0, ticks, ticks):
+        seen.look(ticks=spent)
+    assert seen.uses()["dev0"].verdict == verdict
+
+
 def test_work_from_before_a_process_was_joined_does_not_count(tmp_path):
     """Nor do the children that it had."""
     tree(tmp_path, pid=200, ticks=90, processor=1)
