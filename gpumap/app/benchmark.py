@@ -168,8 +168,7 @@ class BenchmarkRun:
         from gpumap.engine.runner import Runner
         from gpumap.machine.state import Neighbours
 
-        bindings, devices = turn.resolution.bindings, found.devices
-        clock, progress = devices.clock, self._record.progress
+        clock, progress = found.devices.clock, self._record.progress
         stack.enter_context(progress.bar())
         budget = self._budget(turn, clock)
         others = self._draft.before.others if self._draft.before else None
@@ -179,10 +178,6 @@ class BenchmarkRun:
         settings = self._settings_of(budget, clock)
         explain = explaining(found.benchmark.key)
         runner = Runner(found.benchmark, clock, settings, progress, around, throttled, explain)
-        here = turn.opening is opened or len(turn.ours) + 1 == len(bindings)
-        only = turn.left == len(self._draft.measured) == 1 and not clock.scripted
-        if here and only and self._draft.kind == "bench":
-            progress.watch(bindings, turn.ours)  # all who use the devices
         measured = self._draft.measured[-1] = Measuring(runner, found.benchmark.plan)
         measured.take()
 
@@ -214,9 +209,7 @@ class BenchmarkRun:
         return Controlled(benchmark, devices.sessions) if has_controls else benchmark
 
     def finish(self, found: _Open) -> None:
-        """See how busy the machine and the map's devices were meanwhile."""
-        seen = self._record.progress.used()
-        self._draft.result = replace(self._draft.result, utilisation=seen)
+        """See how busy the machine was meanwhile."""
         self._draft.after = found.watch.read()
 
     def _budget(self, turn: Turn, clock: Clock) -> float:

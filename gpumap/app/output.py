@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.engine.base import Settings, Snapshot
     from gpumap.errors import Diagnostic
-    from gpumap.launch.watching import Watch
-    from gpumap.model import Binding, Group, Measurement, Plan, Report, Utilisation
+    from gpumap.model import Group, Measurement, Plan, Report
     from gpumap.report import Style
 
     Form = Callable[[str, Style], str]  # what is said, in a format and a style
@@ -192,7 +191,6 @@ class Progress:
         self._task: Any = None
         self._groups: tuple[Group, ...] = ()
         self._done = 0
-        self._watch: Watch | None = None
 
     def __enter__(self) -> Self:
         if not self._quiet and self._program.stderr.isatty():
@@ -233,20 +231,6 @@ class Progress:
             self._bar.stop()
             self._bar = None
 
-    def watch(self, bindings: Sequence[Binding], beside: Iterable[int]) -> None:
-        """See from now on what this process and those beside it do with devices of a map.
-
-        This thread, which measures, looks; between blocks, so that no look is in a sample.
-        """
-        from gpumap.launch.watching import Watch
-
-        self._watch = Watch(bindings)
-        self._watch.join((os.getpid(), *beside))
-
-    def used(self) -> Utilisation | None:
-        """Return what was seen of the devices; None: nothing was looked at."""
-        return self._watch.leave() if self._watch else None
-
     def planned(self, plan: Plan) -> None:
         """Begin a bar with one step for each group of cases."""
         self._done, self._groups = 0, plan.groups
@@ -265,8 +249,6 @@ class Progress:
 
     def block(self, snapshot: Snapshot) -> None:
         """Move the bar within a group, and tell how well it is known."""
-        if self._watch is not None:
-            self._watch.glance()
         if self._bar is not None:
             words = f"{_described(snapshot.group)}: {self._standing(snapshot)}"
             self._bar.update(self._task, completed=self._done + snapshot.done, description=words)

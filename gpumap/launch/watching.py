@@ -147,26 +147,10 @@ class Watch:
         """Look at a process and all that it starts; `name` has the cores that it is bound to."""
         self._roots[pid] = name if name in self._widths else None  # a GPU has cores near it
 
-    def join(self, pids: Iterable[int]) -> None:
-        """Look at processes that run already: what they have done until now does not count."""
-        for pid in pids:
-            self.add(pid, None)
-        self._before = self._walk()
-        self._devices.look(self._before, 1.0)
-
     @property
     def elapsed(self) -> float:
         """Return the seconds from the start to now, or to `end`."""
         return (self._clock() if self._ended is None else self._ended) - self._began
-
-    def leave(self) -> Utilisation:
-        """Look for the last time at processes that go on; return what they did since `join`."""
-        self.look()
-        self._stop()
-        self.end()
-        self.cpu = sum(self._seen_of.values())
-        self._placed = self.cpu
-        return self.found((), None)
 
     def glance(self) -> None:
         """Look if it is due."""

@@ -29,8 +29,6 @@ class Measured(Struct, frozen=True, tag="measured", tag_field=TAG):
         plans: What a dry run would have measured, and what that takes; none for a run that
             measured.
         fits: Lines through copies.
-        utilisation: What the run did with the devices of the map, seen between its samples; null
-            with the devices of several machines, `--backend all` and scripted devices.
         accepted: How this report became a base (`compare --accept`), the first time first; empty if
             it never did.
     """
@@ -38,7 +36,6 @@ class Measured(Struct, frozen=True, tag="measured", tag_field=TAG):
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()
     fits: tuple[Fit, ...] = ()
-    utilisation: Utilisation | None = None
     accepted: tuple[Acceptance, ...] = ()
 
 

@@ -45,23 +45,18 @@ def sections(
         yield from mapped.sections(report.bindings)
         yield Section("plan", (Text(tuple(_plan(report, result)), "Plan", gap=True),))
     else:
-        tables = (*before, *_tables(report, result, verbose), *after)
+        tables = (*before, *_tables(report, verbose), *after)
         yield from around(report, tables, method(report), result.accepted, verbose=verbose)
     if result.measurements:
         yield Section("rows", (every(result.measurements),))
 
 
-def _tables(report: Report, result: Measured, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
+def _tables(report: Report, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
     if report.ranks:
         from gpumap.results import ranks
 
         yield ranks.table(report.ranks)
     yield from rows.tables(report, verbose=verbose)
-    if verbose and result.utilisation is not None:
-        from gpumap.results.uses import used
-
-        refs = {device.id: str(device.ref) for device in report.devices}
-        yield used(result.utilisation, refs)
 
 
 def every(measurements: Sequence[Measurement]) -> Table:
@@ -145,13 +140,9 @@ def _blas(report: Report) -> str:
 
 
 def recorded(report: Report, result: Measured) -> Iterator[Record]:  # noqa: ARG001 - of any result
-    """Yield each row, fit and use of a device."""
+    """Yield each row and fit."""
     yield from map(records.of_row, result.measurements)
     yield from map(records.of_fit, result.fits)
-    if result.utilisation is not None:
-        from gpumap.results.uses import of_use
-
-        yield from map(of_use, result.utilisation.uses)
 
 
 def doubts(report: Report, result: Measured) -> Iterator[str]:

@@ -10,7 +10,6 @@ from tables import table
 from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program
 from gpumap.engine.base import Settings, Snapshot
-from gpumap.launch.watching import Watch
 from gpumap.model import Case, Group, Plan, Work, replace
 
 TABLE = table(__file__)
@@ -104,16 +103,3 @@ def test_a_terminal_gets_no_signs_that_it_cannot_show(gpumap, encoding, drawn):
     assert code == 0
     assert ("─" in shown) == drawn
     assert r"\u" not in shown
-
-
-def test_devices_are_looked_at_between_blocks_and_at_the_end(monkeypatch):
-    """By who measures; without a map of devices there is none."""
-    progress = watched(Clock(1000), io.StringIO())
-    block = Snapshot(GROUP, 0.5, 1, 0.25, None)
-    progress.block(block)
-    assert progress.used() is None
-    monkeypatch.setattr(Watch, "glance", Watch.look)
-    progress.watch((), ())
-    for _ in range(3):
-        progress.block(block)
-    assert progress.used().looks == 4

@@ -165,15 +165,3 @@ def test_what_the_program_left_is_ended(gpumap):
     assert answer.code == 0
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-def test_bench_tells_with_v_how_busy_it_kept_its_devices(gpumap):
-    """Whatever it saw, the exit code and what stands without -v are as ever."""
-    answer = gpumap("bench", "dot", "dev0->cpu0", "--size", "64", "--budget", "2s",
-                    "--output", "r.json")  # fmt: skip
-    found = loads((gpumap.folder / "r.json").read_text())["utilisation"]
-    assert (answer.code, "use of devices" in answer.out) == (0, False)
-    assert (found["command"], found["code"], found["looks"] > 0) == ([], None, True)
-    assert found["cpu_s"] > 0.0
-    assert [(use["name"], use["sources"]) for use in found["uses"]] == [("dev0", ["proc"])]
-    assert "\nuse of devices in " in gpumap("report", "r.json", "-v").out

@@ -74,21 +74,6 @@ def test_to_start_an_interpreter_is_no_use_of_a_core(tmp_path, ticks, verdict):
     assert seen.uses()["dev0"].verdict == verdict
 
 
-def test_work_from_before_a_process_was_joined_does_not_count(tmp_path):
-    """Nor do the children that it had."""
-    tree(tmp_path, pid=200, ticks=90, processor=1)
-    seen = Seen(tmp_path, [cpu(0), cpu(1)])
-    tree(tmp_path, ticks=500, children="200")
-    seen.watch._own = {200}  # of this process, when the watch was made
-    seen.watch.join([100])
-    tree(tmp_path, ticks=580, children="200")
-    seen.clock.now += 1.0
-    found = seen.watch.leave()
-    busy = {use.name: (use.verdict, use.busy) for use in found.uses}
-    assert busy == {"dev0": ("used", 0.8), "dev1": ("not-used", 0.0)}
-    assert (found.command, found.cpu, found.unseen, found.looks) == ((), 0.8, 0.0, 1)
-
-
 def test_the_work_of_a_child_from_before_it_was_found_counts(tmp_path):
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
     for _ in range(4):
