@@ -172,12 +172,16 @@ def _resting(step: ScaleStep, busy: float, *, ranks: bool) -> ScaleCause:
         "communication" if ranks else "waits": step.units * _median(step, "idle"),
     }
     main = max(lost, key=lambda cause: lost[cause])
-    cores = all("proc" in use.sources for use in step.uses)
     unused = any(use.verdict == "not-used" for use in step.uses)
-    if unused and (lost[main] < _MAIN * rest or not cores):
+    if unused and (lost[main] < _MAIN * rest or not _on_cores(step)):
         return "idle-names"
     even = main == "uneven-work" and ranks and not _differ(step)
     return "waits" if even or lost[main] < _MAIN * rest else main
+
+
+def _on_cores(step: ScaleStep) -> bool:
+    """Return whether all its names are cores: of these alone the time of other programs is known."""
+    return all(run.foreign is not None for run in step.runs)
 
 
 def _differ(step: ScaleStep) -> bool:
@@ -249,7 +253,7 @@ def sentence(scaling: Scaling) -> str:
     unused = [middle(use.name) for use in last.uses if use.verdict == "not-used"]
     spent = {key: _median(last, key) if last.runs else 0.0 for key in _SPENT}
     return CAUSES[scaling.cause or "not-seen"].format(
-        noun="core" if all("proc" in use.sources for use in last.uses) else "device",
+        noun="core" if _on_cores(last) else "device",
         growth=scaling.growth or 0.0,
         busy=percent(scaling.busy or 0.0),
         others=percent(_others(scaling.steps)),
@@ -324,10 +328,7 @@ def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
     shares = [(use.busy, use) for use in used if use.busy is not None]
     if shares:
         share, use = max(shares, key=lambda pair: pair[0])
-        others = use.foreign or 0.0
-        if others >= _IDLE:
-            yield f"Other programs had {percent(others)} of the time of {middle(use.name)}."
-        elif share < _IDLE:
+        if share < _IDLE:
             idle = f"{middle(use.name)} was idle for {percent(1.0 - share)}"
             yield f"{idle} of {time_of(result.elapsed)}."
         else:

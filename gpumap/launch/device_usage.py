@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from gpumap.machine.nvml import GpuLook
-    from gpumap.model.programs import Seeing, Unseen
+    from gpumap.model.programs import Unseen
 
 
 TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _CHUNK = 1 << 16
 _FIELDS = 37  # of /proc/PID/stat behind the name, up to the processor
-_UTIME, _STIME, _THREADS, _START, _RSS, _PROCESSOR = 11, 12, 17, 19, 21, 36
+_UTIME, _STIME, _THREADS, _START, _PROCESSOR = 11, 12, 17, 19, 36
 _WAITED = slice(13, 15)  # time of children that were waited for
 _UNITS = {b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30}
 _LOCAL = (b"vram", b"local")  # how drivers call memory of the device itself
@@ -52,7 +51,6 @@ class ProcessSnapshot(NamedTuple):
     """A process at one moment."""
 
     start: int  # with the id it is unique
-    memory: int  # bytes that are resident
     threads: dict[int, Spent]  # those that live
     children: tuple[int, ...]
     waited: float  # seconds of the children that it has waited for
@@ -110,9 +108,7 @@ def process(root: str, pid: int, *, whole: bool = False) -> ProcessSnapshot | No
     pids = tuple(int(word) for word in children.split() if word.isdigit())
     ended = fields[0] == b"Z" and fields[_THREADS] == b"1"
     waited = sum(map(int, fields[_WAITED])) / TICKS
-    return ProcessSnapshot(
-        int(fields[_START]), int(fields[_RSS]) * _PAGE, threads, pids, waited, ended
-    )
+    return ProcessSnapshot(int(fields[_START]), threads, pids, waited, ended)
 
 
 def drops_children(root: str, pid: int) -> bool:
@@ -234,7 +230,6 @@ _CONTEXT = 16 << 20  # bytes: to open a CUDA device takes many times that
 class Sight(NamedTuple):
     """What was seen of a device in one interval; None: not reported."""
 
-    source: Seeing
     share: float | None = None
     memory: int | None = None
     why: Unseen | None = None  # what keeps a verdict of not-used away
@@ -270,14 +265,14 @@ class Devices:
         looks, found = self._gpus.look(since), {}
         for device in self._devices:
             if device.in_host_memory:
-                found[device.id] = Sight("proc", why="host-threads")
+                found[device.id] = Sight(why="host-threads")
             elif device.id in self._drm_at:
                 found[device.id] = self._drm(self._drm_at[device.id], opened, passed)
             elif device.id in looks:
                 found[device.id] = self._nvidia(device, looks[device.id], processes)
             else:
                 known = device.pci or device.uuid
-                found[device.id] = Sight("nvml", why="no-driver" if known else "no-address")
+                found[device.id] = Sight(why="no-driver" if known else "no-address")
         for use in opened:
             self._clients |= use.clients
         return found
@@ -293,7 +288,7 @@ class Devices:
         if not share and why in ("compute-driver", "no-permission"):
             share = None
         memory = sum(client.memory for client in clients.values())
-        return Sight("fdinfo", share, memory, why)
+        return Sight(share, memory, why)
 
     def _nvidia(self, device: Device, found: GpuLook, processes: Collection[int]) -> Sight:
         """Return what NVML says; its numbers of processes are the host's."""
@@ -307,7 +302,7 @@ class Devices:
         grown = (found.used or 0) > (first.used or 0) + _CONTEXT
         if not ours and (grown or found.processes is None or first.used is None):
             why, share = "hidden-processes", None
-        return Sight("nvml", share, sum(memory or 0 for memory in ours) or None, why)
+        return Sight(share, sum(memory or 0 for memory in ours) or None, why)
 
 
 def _engines(

@@ -11,9 +11,9 @@ processes have open. CUDA devices: NVML, by process.
 
 What no look sees is in the CPU time that the kernel adds up of all that end. It, and that of
 threads that may have moved between two looks, can be of any core, as far as the core was busy at
-all: where it would be the use of a core, the core is not `not-used`, and none of it counts as that
-of other programs. Nor is a GPU, where children that no look saw took as much as to open one does. A
-process that ignores SIGCHLD lets the time of its children go: there nothing is `not-used`.
+all: where it would be the use of a core, the core is not `not-used`. Nor is a GPU, where children
+that no look saw took as much as to open one does. A process that ignores SIGCHLD lets the time of
+its children go: there nothing is `not-used`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpumap.launch import device_usage as usage
 from gpumap.launch.device_usage import Devices, Sight
 from gpumap.launch.timeline import phases
 from gpumap.model import TimedRun, Use, Utilisation
-from gpumap.model.programs import Seeing, Unseen
+from gpumap.model.programs import Unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -42,7 +42,6 @@ _SHARE, _DENSE = 0.001, 0.01
 _EARLY = 5  # looks, whose cost is of what the next ones have
 _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
-_OPEN = 5  # looks at a file that is open, after which it would have shown work
 _TICKED = 0.02  # seconds: so much may be missing of what the kernel counts in ticks
 # Seconds of CPU time: to open a device takes a process more (0.047 s with PoCL), and what the
 # kernel tells in ticks may be 0.02 s less.
@@ -53,34 +52,24 @@ _OPENED = 0.03
 class _Sum:
     """What was seen of a name's device so far."""
 
-    source: Seeing | None = None
     why: Unseen | None = None
-    opened: int = 0  # looks at which it was open and idle
     worked: float = 0.0  # seconds
     known: float = 0.0  # seconds for which its share is known
-    peak: float | None = None
     memory: int | None = None
     doubt: float = 0.0  # seconds of a core: of threads that may have moved there in between
-    first: float | None = None
     until: float = 0.0  # when it last worked
     idle: float = 0.0
 
     def add(self, sight: Sight, began: float, ended: float) -> None:
         """Take what was seen from one moment to another, in seconds since the start."""
-        self.source = sight.source
         if sight.memory is not None:
             self.memory = max(self.memory or 0, sight.memory)
-        if sight.source != "proc" or sight.why:  # cores have no more
-            self.why = sight.why or self.why
-            self.opened += sight.why == "opened-idle"
+        self.why = sight.why or self.why
         if sight.share is None:
             return
         self.known += ended - began
         self.worked += sight.share * (ended - began)
-        if ended - began >= _FIRST / 2:  # in less a tick of the kernel's would be much
-            self.peak = max(self.peak or 0.0, sight.share)
         if sight.share >= _IDLE:
-            self.first = began if self.first is None else self.first
             self.idle = max(self.idle, began - self.until)
             self.until = ended
 
@@ -107,7 +96,7 @@ class Watch:
             library: replaces the module `pynvml`.
         """
         self._worked: list[tuple[float, float]] = []  # seconds; cores or devices at work in them
-        self.looks, self.cpu, self.memory = 0, 0.0, 0
+        self.looks, self.cpu = 0, 0.0
         # Of a thread: the cores that it may run on, beside the one that it last ran on.
         self.allowed: Callable[[int], Collection[int]] = _no_others if root else _allowed
         self._root, self._clock, self._interval = root, clock, interval
@@ -128,7 +117,6 @@ class Watch:
         self._placed = self._below = self._alive = 0.0
         self._dropped = False  # whether the time of some may be in no sum
         self._late = True  # whether most of a process came after the last look
-        self._tail = 0.0  # seconds of CPU time of a process after the last look at its files
         self._devices = Devices((binding.device for binding in bindings), root, library)
         self._spent: Callable[[], float] = (lambda: 0.0) if root else time.process_time
         self._ended: float | None = None
@@ -173,7 +161,6 @@ class Watch:
         self._worked.append((ended - began, sum(working)))
         self._dropped |= any(usage.drops_children(self._root, pid) for pid in processes)
         self._before, self._last = processes, now
-        self.memory = max(self.memory, sum(seen.memory for seen in processes.values()))
         self.looks += 1
         self.due = now + min(self._interval, max(ended, _FIRST))
         if self.looks > _EARLY:
@@ -195,9 +182,7 @@ class Watch:
             self._stop()
             before, now = self._last - self._began, self._until - self._began
             self._late = pid not in self._before or before < now / 2
-            spent = self._seen_of.get(pid, 0.0)
             self.look()
-            self._tail = max(self._tail, self._seen_of.get(pid, 0.0) - spent)
 
     def reaped(self, pid: int, seconds: float) -> None:
         """Take the CPU time of a process that has ended, and of what it has waited for."""
@@ -218,11 +203,9 @@ class Watch:
         """Add what a process did on a name's cores from the last look to its end."""
         found, width = self._sums[name], self._widths[name]
         last_look, now = self._last - self._began, self.elapsed
-        found.source = "proc"
         found.worked += rest / width
         found.known = max(found.known, now)
         if rest >= max(_IDLE * (now - last_look) * width, _TICKED):
-            found.first = last_look if found.first is None else found.first
             found.idle, found.until = max(found.idle, last_look - found.until), now
 
     def _stop(self) -> None:
@@ -244,9 +227,8 @@ class Watch:
 
     def found(self, command: Sequence[str], code: int | None) -> Utilisation:
         """Return all that was seen of a program."""
-        elapsed, cpu, unseen = (round(each, 3) for each in (self.elapsed, self.cpu, self.unseen))
-        seen = elapsed, self.looks, cpu, unseen, self.memory, self.uses()
-        return Utilisation(tuple(command), code, *seen)
+        elapsed, cpu = round(self.elapsed, 3), round(self.cpu, 3)
+        return Utilisation(tuple(command), code, elapsed, self.looks, cpu, self.uses())
 
     def timed(self, turn: int) -> TimedRun:
         """Return the whole of it: of cores what they worked is the CPU time of the program."""
@@ -256,15 +238,11 @@ class Watch:
         if len(self._widths) == len(self._bindings):  # all are cores
             worked = self.cpu
             others = max(self._busy(self._names) - worked - self._own_spent, 0.0)
-        lost = phases(self._worked)
-        start, serial, uneven, idle = (round(seconds, 3) for seconds in lost)
-        names = tuple(round(self._seconds(binding.name), 3) for binding in self._bindings)
-        seen = names, self.looks, others, self.memory
-        return TimedRun(turn, self.elapsed, worked, start, serial, uneven, idle, *seen)
-
-    def _seconds(self, name: str) -> float:
-        """Return the seconds that a name's cores worked, added up; or its device."""
-        return self._sums[name].worked * self._widths.get(name, 1)
+        lost = (round(seconds, 3) for seconds in phases(self._worked))
+        names = tuple(
+            round(found.worked * self._widths.get(name, 1), 3) for name, found in self._sums.items()
+        )
+        return TimedRun(turn, self.elapsed, worked, *lost, names, self.looks, others)
 
     # --- processes
 
@@ -290,7 +268,6 @@ class Watch:
         self, processes: Mapping[int, usage.ProcessSnapshot], passed: float
     ) -> dict[str, Sight]:
         """Return what each name of cores got of their time."""
-        memory: dict[str, int] = {}
         worked = dict.fromkeys(self._widths, 0.0)
         for pid, seen in processes.items():
             before, top, spent = self._before.get(pid), self._root_of[pid], 0.0
@@ -306,12 +283,10 @@ class Watch:
             self._seen_of[top] = self._seen_of.get(top, 0.0) + spent
             self._placed += spent
             self._alive += spent if pid not in self._roots and not seen.ended else 0.0
-            if bound:
-                memory[bound] = memory.get(bound, 0) + seen.memory
         shares = {name: each / passed / self._widths[name] for name, each in worked.items()}
         for name, share in shares.items():  # a child's first time is of more than one interval
             self._sums[name].worked += max(share - 1.0, 0.0) * passed
-        return {n: Sight("proc", min(each, 1.0), memory.get(n)) for n, each in shares.items()}
+        return {name: Sight(min(share, 1.0)) for name, share in shares.items()}
 
     def _doubt(self, thread: int, processor: int, seconds: float) -> None:
         """Note the names where a thread may have been since the last look."""
@@ -326,21 +301,9 @@ class Watch:
         found, device = self._sums[binding.name], binding.device
         elapsed = max(self.elapsed, 1e-6)
         verdict, why = self._verdict(binding, found, elapsed)
-        share = min(found.worked / elapsed, 1.0) if found.known else None
-        first = found.first
-        return Use(
-            binding.name,
-            device.id,
-            verdict,
-            why,
-            (found.source,) if found.source else (),
-            None if share is None else round(share, 4),
-            None if share is None else round(max(found.peak or 0.0, share), 4),
-            found.memory,
-            None if first is None else round(first, 3),
-            round(max(found.idle, elapsed - found.until), 3) if found.known else None,
-            self._foreign(binding, found),
-        )
+        share = round(min(found.worked / elapsed, 1.0), 4) if found.known else None
+        idle = round(max(found.idle, elapsed - found.until), 3) if found.known else None
+        return Use(binding.name, device.id, verdict, why, share, found.memory, idle)
 
     def _verdict(
         self, binding: Binding, found: _Sum, elapsed: float
@@ -349,9 +312,7 @@ class Watch:
             return self._verdict_on_cores(binding, found, elapsed)
         if found.worked > 0.0:
             return "used", None
-        counted = found.source == "fdinfo" and found.opened >= _OPEN  # in nanoseconds, from 0 on
-        idle = found.why == "opened-idle" and counted and self._tail < _OPENED
-        if found.why is not None and not idle:
+        if found.why is not None:
             return "unknown", found.why
         if self.blind:
             return "unknown", "short-lived"
@@ -370,16 +331,6 @@ class Watch:
             perhaps = min(perhaps, self._busy(binding.device.cores))
         unclear = self._dropped or perhaps >= least
         return ("unknown", "short-lived") if unclear else ("not-used", None)
-
-    def _foreign(self, binding: Binding, found: _Sum) -> float | None:
-        """Return the share of its cores' time that others had, at least."""
-        cores = binding.device.cores
-        known = binding.name in self._widths and found.known and self._counted(cores)
-        if not known or self._dropped:
-            return None
-        ours = found.worked * len(cores) + found.doubt + self.unseen + self._own_spent + _TICKED
-        whole = max(self.elapsed, 1e-6) * len(cores)
-        return round(max(self._busy(cores) - ours, 0.0) / whole, 4)
 
     def _counted(self, cores: Iterable[int]) -> bool:
         """Return whether the kernel tells how busy cores are; some containers show zeros."""

@@ -11,7 +11,6 @@ from gpumap.model.field_types import Count, Natural, Number, Positive, Share
 from gpumap.model.maps import Estimate
 
 Policy = Literal["visible", "strict"]
-Seeing = Literal["proc", "nvml", "fdinfo"]
 Unseen = Literal[
     "host-threads", "no-address", "no-driver", "no-permission", "hidden-processes", "opened-idle",
     "compute-driver", "short-lived", "too-short",
@@ -160,8 +159,6 @@ class Use(
     frozen=True,
     rename={
         "memory": "memory_bytes",
-        "power": "power_w",
-        "first": "first_use_s",
         "idle": "longest_idle_s",
     },
 ):
@@ -172,49 +169,29 @@ class Use(
         device: The id of its device.
         verdict: Whether the program used it; what could not be seen is unknown, never not-used.
         why: Of unknown: why it could not be seen.
-        sources: Who was asked.
         busy: Share of the run in which it worked for the program.
-        peak: The largest share between two looks.
         memory: What the program took of its memory, at most.
-        first: When it first worked, in seconds since the start.
         idle: The longest time in which it did not.
-        foreign: Share of the run in which it worked for other programs.
     """
 
     name: str
     device: str
     verdict: UseVerdict
     why: Unseen | None = None
-    sources: tuple[Seeing, ...] = ()
     busy: Share | None = None
-    peak: Share | None = None
     memory: Natural | None = None
-    first: Positive | None = None
     idle: Positive | None = None
-    foreign: Share | None = None
 
 
-class Utilisation(
-    Struct,
-    frozen=True,
-    rename={
-        "elapsed": "elapsed_s",
-        "cpu": "cpu_s",
-        "unseen": "unseen_cpu_s",
-        "memory": "memory_bytes",
-    },
-):
+class Utilisation(Struct, frozen=True, rename={"elapsed": "elapsed_s", "cpu": "cpu_s"}):
     """What a program did with the devices of a map.
 
     Attributes:
-        command: The program and its arguments; empty: gpumap, while it measured.
-        code: What it ended with; minus the number of a signal; null: gpumap ended it, or it is
-            one of several processes, or gpumap.
+        command: The program and its arguments.
+        code: What it ended with; minus the number of a signal; null: gpumap ended it.
         elapsed: From its start to its end.
         looks: How often devices and processes were looked at.
         cpu: CPU time of all its processes.
-        unseen: Of it what cannot be told to be of one core: of processes that lived between looks.
-        memory: Resident memory of all its processes together, at most.
         uses: What it did with each name's device.
     """
 
@@ -223,8 +200,6 @@ class Utilisation(
     elapsed: Positive
     looks: Natural
     cpu: Positive
-    unseen: Positive
-    memory: Natural
     uses: tuple[Use, ...]
 
 
@@ -232,7 +207,6 @@ _RUN = {
     **{key: f"{key}_s" for key in ("elapsed", "busy", "start", "serial", "uneven", "idle")},
     "worked": "worked_s",
     "foreign": "foreign_s",
-    "memory": "memory_bytes",
 }
 
 
@@ -250,7 +224,6 @@ class TimedRun(Struct, frozen=True, rename=_RUN):
         worked: Seconds that each name's cores worked, added up, or its device.
         looks: How often it was looked at.
         foreign: Seconds that its cores worked for other programs, added up; null: not known.
-        memory: Resident memory of all its processes together, at most.
     """
 
     turn: Natural
@@ -263,7 +236,6 @@ class TimedRun(Struct, frozen=True, rename=_RUN):
     worked: tuple[Positive, ...]
     looks: Natural
     foreign: Positive | None
-    memory: Natural
 
 
 class ScaleStep(Struct, frozen=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.figures import estimate
 from gpumap.judge import programs
 from gpumap.judge.headline import Question
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from gpumap.model import Report, Scaled, ScaleStep, Scaling
     from gpumap.report.parts import Section
 
-STEPS = ("names", "time", "speed-up", "busy", "memory", "n")
+STEPS = ("names", "time", "speed-up", "busy", "n")
 
 
 def sections(report: Report, result: Scaled, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
@@ -42,7 +41,6 @@ def _step(step: ScaleStep) -> tuple[str, ...]:
         f"failed, code {step.code}" if failed and step.time is None else estimate(step.time),
         estimate(step.speedup),
         programs.shares(step),
-        units.memory(max((run.memory for run in step.runs), default=None)),
         str(len(step.runs)),
     )
 

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from gpumap.model import Use, Utilisation
 
 _NONE = "-"
-USES = (
-    "name", "device", "used", "busy", "peak", "memory", "first use",
-    "longest idle",
-)  # fmt: skip
+USES = ("name", "device", "used", "busy", "memory", "longest idle")
 _RIGHT = USES[3:]
-_NOTABLE = 0.05  # of the time of cores that other programs had
 
 
 def used(found: Utilisation, refs: Mapping[str, str]) -> Table:
@@ -42,31 +38,17 @@ def _use(use: Use, device: str) -> tuple[str, ...]:
         use.name,
         device,
         {"used": "yes", "not-used": "no", "unknown": "cannot tell"}[use.verdict],
-        _used(use.busy),
-        _used(use.peak),
+        _NONE if use.busy is None else f"{use.busy:.0%}",
         units.memory(use.memory),
-        _NONE if use.first is None else f"{use.first:.1f} s",
         _NONE if use.idle is None else f"{use.idle:.1f} s",
     )
 
 
-def _used(share: float | None) -> str:
-    return _NONE if share is None else f"{share:.0%}"
-
-
 def _uses_remarks(found: Utilisation) -> Iterator[str]:
-    where = "from outside" if found.command else "between samples"
-    yield (
-        f"{found.cpu:.1f} s of CPU time, {units.memory(found.memory)} of host memory at most; "
-        f"seen {where} at {counted(found.looks, 'look')}"
-    )
+    yield f"{found.cpu:.1f} s of CPU time; seen from outside at {counted(found.looks, 'look')}"
     for use in found.uses:
         if use.verdict == "unknown" and use.why:
             yield f"{use.name}: cannot tell, {WHY[use.why]}"
-        if use.foreign is not None and use.foreign >= _NOTABLE:
-            yield f"{use.name}: other programs had {use.foreign:.0%} of its time"
-    if found.unseen >= _NOTABLE:
-        yield f"{found.unseen:.2f} s of CPU time belong to no core: between two looks"
 
 
 def of_use(use: Use) -> Record:

@@ -30,10 +30,10 @@ def step(count, elapsed, busy, *, foreign=0.0, shares=(), noise=NOISE, **seen):
     """Return runs on so many names of one core each; a share of 0: a name was not used."""
     lost = [seen.get(key, 0.0) for key in LOST]
     worked = tuple(elapsed * share for share in shares or (0.9,) * count)
-    rest = (*lost, seen.get("worked", worked), seen.get("looks", 40), foreign, 8)
+    rest = (*lost, seen.get("worked", worked), seen.get("looks", 40), foreign)
     runs = tuple(model.TimedRun(turn, elapsed * by, busy, *rest) for turn, by in enumerate(noise))
     uses = tuple(
-        model.Use(f"dev{n}", f"cpu:{n}", "used" if share else "not-used", None, ("proc",), share)
+        model.Use(f"dev{n}", f"cpu:{n}", "used" if share else "not-used", None, share)
         for n, share in enumerate(shares or (0.9,) * count)
     )
     over = dict.fromkeys(range(len(noise)), ONE[0])
@@ -139,7 +139,7 @@ def test_every_cause_has_been_found():
 
 
 def said(*uses, elapsed=42.0):
-    level, text = programs.sentences(model.Utilisation(("x",), 0, elapsed, 400, 1.0, 0.0, 0, uses))
+    level, text = programs.sentences(model.Utilisation(("x",), 0, elapsed, 400, 1.0, uses))
     return level, " ".join(text)
 
 
@@ -153,8 +153,6 @@ def said(*uses, elapsed=42.0):
          "dev1 was not used. dev0 was busy for 93 % of 42.0 s."),
         ([HALF, model.Use("dev1", "cuda:1", "not-used")], "below",
          "dev1 was not used. dev0 was idle for 61 % of 42.0 s."),
-        ([changed(HALF, foreign=0.6), model.Use("dev1", "cuda:1", "not-used")], "below",
-         "dev1 was not used. Other programs had 60 % of the time of dev0."),
         ([HALF], "below",
          "The device was used: dev0 39 % of 42.0 s."),
         ([model.Use(f"dev{n}", f"cuda:{n}", "not-used") for n in range(8)], "below",

@@ -295,10 +295,10 @@ def watched(names=("a", "b"), text="x"):
     """What a program did with two devices, looked at from outside: one is not known."""
     a, b = names
     uses = (
-        model.Use(a, "cuda:0", "used", None, ("nvml",), 0.5, 1.0, 8, 0.0, 0.5),
+        model.Use(a, "cuda:0", "used", None, 0.5, 8, 0.5),
         model.Use(b, "cuda:1", "unknown", "no-driver"),
     )
-    found = model.Utilisation((text, text), -11, 2.0, 20, 1.5, 0.5, 1 << 20, uses)
+    found = model.Utilisation((text, text), -11, 2.0, 20, 1.5, uses)
     errors = (problem("program", f"the program ended with {text}", 1, text),)
     return made("no", 1, kind="watch", names=names, text=text, utilisation=found, errors=errors)
 
@@ -306,10 +306,10 @@ def watched(names=("a", "b"), text="x"):
 def scaled(names=("a", "b"), text="x"):
     """A program on one name and on two, where a run failed; what limits it is seen."""
     runs = tuple(
-        model.TimedRun(n, 1.5, 1.5, 0.25, 1.0, 0.0, 0.25, (1.25, 0.25), 30, 0.0, 1 << 20)
+        model.TimedRun(n, 1.5, 1.5, 0.25, 1.0, 0.0, 0.25, (1.25, 0.25), 30, 0.0)
         for n in range(6)
     )
-    use = model.Use(names[0], "cuda:0", "used", None, ("nvml",), 0.5)
+    use = model.Use(names[0], "cuda:0", "used", None, 0.5)
     steps = (
         model.ScaleStep(names[:1], 1, runs, -9, figure(1.5), None, (use,)),
         model.ScaleStep(names, 2, runs, None, figure(1.5), figure(1.0, "1"), (use,)),
