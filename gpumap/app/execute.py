@@ -11,7 +11,7 @@ from gpumap.app.command import find_program, not_executed, tell
 from gpumap.app.own_entry import own_index, own_rank, take
 from gpumap.app.program import Ended
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
-from gpumap.launch.placement import TOKEN, Shared, contradiction, environment_of_name, identity
+from gpumap.launch.placement import TOKEN, Shared, environment_of_name, identity
 from gpumap.launch.visibility import kept
 from gpumap.machine.process_control import pin
 from gpumap.model import replace
@@ -139,14 +139,12 @@ def _say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None =
 
 
 def _verify(program: Program, taken: Taken, env: Mapping[str, str], backend: str | None) -> None:
-    """Compare what kernel and driver show with what was planned.
+    """Compare what the driver shows with what was planned; `pin` has compared the cores.
 
     Raises:
-        DeviceError: they show something else.
+        DeviceError: it shows something else.
     """
     place = taken.place
-    if place.cores and (message := contradiction(place, "self")):
-        raise DeviceError(f"{place.name} {message}", "leave it unbound: --no-bind")
     kind = place.device.kind
     if kind.row.hides:  # set or not: a GPU without a UUID hides no other
         from gpumap.inventory import Inventory
@@ -200,8 +198,13 @@ def _meet(
 
 
 def _tell_verified(program: Program, place: Place, node: str = "") -> None:
-    where = f"cores {ranges(place.cores)}" if place.cores else place.why
-    tell(program, f"verified: {place.name} is {node}{identity(place.device)}, {where}")
+    device, where = place.device, f"cores {ranges(place.cores)}" if place.cores else place.why
+    tell(program, f"verified: {place.name} is {node}{identity(device)}, {where}")
+    if device.kind.row.hides and not (device.uuid or device.pci):
+        unknown = (
+            "its driver shows one device and no identity: cannot tell whether it is the right one"
+        )
+        tell(program, f"warning: {place.name}: {unknown}")
 
 
 def _known_as(device: Device, env: Mapping[str, str]) -> str:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from gpumap import sources
 from gpumap.app.command import find_program, print_lines, tell
 from gpumap.app.guard import guard
-from gpumap.app.launching import Job, Launching
+from gpumap.app.launching import Launching
 from gpumap.app.output import say
 from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended
 from gpumap.comm.ranks import without_ranks
 from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
 from gpumap.launch import placement
-from gpumap.launch.process import Order
+from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
 from gpumap.machine.topology import read
 from gpumap.parse import parse_map
@@ -79,7 +79,7 @@ def run_names(program: Program, request: RunRequest) -> None:
         return
     if not request.quiet:
         tell(program, *_report(place for place, _ in planned))
-    launching = Launching(program, jobs(program, path, planned), quiet=request.quiet)
+    launching = Launching(program, jobs(program, path, planned))
     if request.output_dir is not None:
         launching.to_files(request.output_dir)
     if code := launching.go(request.grace, request.timeout):
@@ -121,8 +121,8 @@ def jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     found, given = [], without_ranks(program.env)
     for rank, (place, variables) in enumerate(planned):
         env = {**kept([place.device], given), **variables}
-        order = Order(path, program.command or (), env, place.cores)
-        found.append(Job(place.name, f"rank {rank}, {place.device.ref}", order, place))
+        about = f"rank {rank}, {place.device.ref}"
+        found.append(Job(place.name, path, program.command or (), env, place, about))
     return found
 
 

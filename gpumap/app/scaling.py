@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap import units
 from gpumap.app.command import find_program, tell
 from gpumap.app.guard import guard
-from gpumap.app.launching import Job, Launching, ended
+from gpumap.app.launching import Launching, ended
 from gpumap.app.placed_run import jobs, plan
 from gpumap.app.recording import Recording
 from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
@@ -30,7 +30,7 @@ from gpumap.judge.limits import verdict_on
 from gpumap.judge.phrases import interval
 from gpumap.judge.programs import INCONCLUSIVE, judge_scaling, reaches, sentence
 from gpumap.launch.placement import Shared, environment_of_all, joined, places
-from gpumap.launch.process import Order
+from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
 from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.topology import read
@@ -197,7 +197,7 @@ class _Runs:
         if self.stopped or count in self.failed:
             return
         started = self._ranks(count) if self._request.ranks else [self._whole(count)]
-        launching = Launching(self._program, started, quiet=True)
+        launching = Launching(self._program, started)
         launching.to_nothing()
         watch = Watch(self._bindings[:count], _LOOK)
         ending = launching.run(GRACE, self._request.timeout, watch)
@@ -214,8 +214,7 @@ class _Runs:
         shared, place = Shared("scale", 0, backend=self._request.backend), joined(chosen)
         given = kept([place.device for place in chosen], without_ranks(program.env))
         env = given | environment_of_all(chosen, shared, program.env)
-        order = Order(self._path, program.command or (), env, place.cores)
-        return Job(place.name, "", order, place)
+        return Job(place.name, self._path, program.command or (), env, place)
 
     def _ranks(self, count: int) -> list[Job]:
         """Return the program as a process for each of so many names, as `gpumap run` starts it."""

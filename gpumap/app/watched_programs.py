@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.app.command import find_program
 from gpumap.app.given_map import read_map
 from gpumap.app.guard import guard
-from gpumap.app.launching import Job, Launching
+from gpumap.app.launching import Launching
 from gpumap.app.own_entry import inventory
 from gpumap.app.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.launch.process import Order
+from gpumap.launch.process import Job
 from gpumap.launch.watching import Watch
 from gpumap.machine.topology import read
 from gpumap.model import Problem, Watched
@@ -79,8 +79,7 @@ def _watched(
     program: Program, path: str, env: dict[str, str], watch: Watch
 ) -> tuple[Ending, int | None]:
     """Return how a program ended, and its own code; None: it did not come to its end."""
-    order = Order(path, program.command or (), env)
-    launching = Launching(program, [Job("program", "", order)], quiet=True)
+    launching = Launching(program, [Job("program", path, program.command or (), env)])
     launching.to_our_streams()
     ending = launching.run(GRACE, None, watch)
     if ending.why == "failed" and ending.process is not None:

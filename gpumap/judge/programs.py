@@ -180,7 +180,7 @@ def _resting(step: ScaleStep, busy: float, *, ranks: bool) -> ScaleCause:
 
 
 def _on_cores(step: ScaleStep) -> bool:
-    """Return whether all its names are cores: of these alone the time of other programs is known."""
+    """Return whether its names are cores: of these alone the time of others is known."""
     return all(run.foreign is not None for run in step.runs)
 
 

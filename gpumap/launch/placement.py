@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.launch.visibility import visible
-from gpumap.machine.topology import Tree, pci_address
+from gpumap.machine.topology import pci_address
 from gpumap.model import Device
-from gpumap.units import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,15 +58,6 @@ def joined(places: Sequence[Place]) -> Place:
         sum(place.threads for place in places),
         first.why if not bound else "the cores of its names",
     )
-
-
-def contradiction(place: Place, process: int | str) -> str | None:
-    """Return how a process is bound otherwise than planned; None: it is as planned."""
-    seen = Tree(Path("/")).allowed(str(process))
-    if seen != place.cores:
-        where = "on unknown cores" if seen is None else f"on {ranges(seen)}"
-        return f"was to run on {ranges(place.cores)}, and runs {where}"
-    return None
 
 
 _Near = tuple[int | None, str]  # the node of a device and how it is known, or why it has none

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.launch.placement import Place
 from gpumap.launch.streams import Stream
 from gpumap.machine.process_control import PARENT_DEATH, pin, prctl
 
@@ -17,24 +18,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Job:
     """A process to start: its program, its variables, and where it runs."""
 
+    name: str
     path: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
-    cores: tuple[int, ...] = ()  # none: wherever this process may run
+    place: Place | None = None  # none, or one without cores: wherever this process may run
+    about: str = ""  # told of it where it fails
+
+    @property
+    def name_of_cores(self) -> str | None:
+        """Return its name if that is the cores to which it is bound: it has all their work."""
+        place = self.place
+        return self.name if place and place.cores and place.cores == place.device.cores else None
 
 
 @dataclass(slots=True)
 class Process:
-    """A process with a name, and what it prints."""
+    """A process that was started, and what it prints."""
 
-    name: str
+    job: Job
     pid: int
     streams: tuple[Stream, ...] = ()  # stdout, stderr; none: those of this process
     code: int | None = None  # below 0: minus the signal that ended it
-    cpu: float = 0.0  # seconds of the processor, with those of all that it has waited for
 
     @property
     def last(self) -> list[bytes]:
@@ -43,11 +51,11 @@ class Process:
         return err or out
 
 
-def start(order: Order, *, piped: bool) -> subprocess.Popen[bytes]:
+def start(job: Job, *, piped: bool) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own; it dies with this one.
 
     Args:
-        order: what is started.
+        job: what is started.
         piped: whether its output comes by pipes, and nothing is on its stdin; else it has the
             streams of this process.
 
@@ -57,17 +65,18 @@ def start(order: Order, *, piped: bool) -> subprocess.Popen[bytes]:
             system has no room for it.
     """
     output = subprocess.PIPE if piped else None
+    cores = job.place.cores if job.place else ()
     return subprocess.Popen(  # noqa: S603 - it is what is to be run
-        order.argv,
+        job.argv,
         bufsize=0,
-        executable=order.path,
-        env=order.env,
+        executable=job.path,
+        env=job.env,
         stdin=subprocess.DEVNULL if piped else None,
         stdout=output,
         stderr=output,
         close_fds=False,  # what the user has opened for it
         start_new_session=True,
-        preexec_fn=partial(_become, prctl(), order.cores),  # noqa: PLW1509 - there is one thread
+        preexec_fn=partial(_become, prctl(), cores),  # noqa: PLW1509 - there is one thread
     )
 
 

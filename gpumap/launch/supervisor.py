@@ -24,7 +24,7 @@ from gpumap.machine.process_control import adopt_orphans
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.launch.process import Order
+    from gpumap.launch.process import Job
     from gpumap.launch.streams import Sink
     from gpumap.launch.watching import Watch
 
@@ -83,7 +83,6 @@ class Ending:
     why: Why
     code: int
     process: Process | None = None
-    processes: list[Process] = field(default_factory=list)
     survivors: list[int] = field(default_factory=list)
 
 
@@ -128,23 +127,20 @@ class Run:
         adopt_orphans(orphans=False)
         self._signals.__exit__()
 
-    def start(
-        self, name: str, order: Order, out: Output | None = None, err: Output | None = None
-    ) -> Process:
+    def start(self, job: Job, out: Output | None = None, err: Output | None = None) -> Process:
         """Start a process; without outputs it has those of this process, and its stdin.
 
         Raises:
             SubprocessError, OSError: as `process.start`.
         """
         piped = out is not None and err is not None
-        child = start(order, piped=piped)
-        process = self._alive[child.pid] = Process(name, child.pid)
+        child = start(job, piped=piped)
+        process = self._alive[child.pid] = Process(job, child.pid)
         child.returncode = 0  # it is waited for here
         if out and err and child.stdout and child.stderr:
             process.streams = Stream(child.stdout, *out), Stream(child.stderr, *err)
             self._streams += process.streams
             self._sinks += [sink for sink, _ in (out, err) if sink not in self._sinks]
-        self._ending.processes.append(process)
         return process
 
     def wait(self) -> Ending:
@@ -227,12 +223,11 @@ class Run:
                 pid, status, spent = os.wait4(pid, os.WNOHANG)
                 if not pid:
                     return
-                seconds = spent.ru_utime + spent.ru_stime
                 if self._watch:
-                    self._watch.reaped(pid, seconds)
+                    self._watch.reaped(pid, spent.ru_utime + spent.ru_stime)
                 if (process := self._alive.pop(pid, None)) is None:  # an orphan
                     continue
-                process.code, process.cpu = os.waitstatus_to_exitcode(status), seconds
+                process.code = os.waitstatus_to_exitcode(status)
                 if code := process.code:
                     self._finish("failed", code if code > 0 else _SIGNALLED - code, process)
 

@@ -19,7 +19,7 @@ from mpi_jobs import ended as job_ended
 from mpi_jobs import started as job
 from ranks import lives, needs_mpirun
 from scripts import script
-from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
+from shell import LIMIT, Answer, until
 from tables import table
 
 TABLE = table(__file__)
@@ -278,13 +278,6 @@ def test_a_file_for_each_stream(gpumap):
     assert found == {f"{n}.out": b"\xffout" for n in names} | {f"{n}.err": b"err\n" for n in names}
 
 
-def test_a_fifo_without_a_reader_is_no_file_to_write_to(gpumap):
-    """To open it would block until a reader comes, beyond every time limit."""
-    (gpumap.folder / "logs").mkdir()
-    os.mkfifo(gpumap.folder / "logs" / "b.out")
-    assert gpumap(*QUIET, "--output-dir", "logs", TWO, "--", "true").code == 2
-
-
 @pytest.mark.parametrize(("files", "given", "said"), [
     (48, ("@many", "--output-dir", "logs"), "cannot write "),
     (6, (TWO,), "cannot start a: "),
@@ -303,14 +296,6 @@ def test_more_than_a_process_can_be_told(gpumap):
     """A variable of the system is 128 KiB at most, and one of them has the map."""
     (gpumap.folder / "long").write_text(f"{'x' * 200_000}->cpu0")
     assert gpumap(*QUIET, "@long", "--", "true").code == 126
-
-
-def test_names_have_colours_on_a_terminal(gpumap):
-    arguments = (*QUIET, "a->cpu0", "--", "echo", "here")
-    _, coloured = on_a_terminal(gpumap, *arguments)
-    _, plain = on_a_terminal(gpumap, *arguments, NO_COLOR="1")
-    assert coloured != plain
-    assert COLOURS.sub("", coloured) == plain == "[a] here\n"
 
 
 def interrupt(process):

@@ -11,7 +11,6 @@ from report.made_reports import device
 from gpumap import model
 from gpumap.engine.estimates import located, ratio
 from gpumap.judge import programs
-from gpumap.model import replace as changed
 
 ONE = (2.0, 2.0)  # seconds of a run, and what its core worked
 NOISE = (1.0, 1.005, 0.995, 1.01, 0.99, 1.002)

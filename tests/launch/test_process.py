@@ -2,29 +2,15 @@
 
 import io
 import os
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpumap.launch.process import Process
+from gpumap.launch.process import Job, Process
 from gpumap.launch.streams import LONGEST, Sink, Stream
 
-# A process that waits for another one, which works.
-WORK = """
-import os, sys
-from gpumap.launch.process import Order
-from gpumap.launch.supervisor import Run
-work = "import time\\nwhile time.process_time() < 0.3: pass"
-code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {work!r}], check=True)"
-with Run(grace=1.0, limit=None) as run:
-    run.start("a", Order(sys.executable, ("python", "-c", code), os.environ))
-    ending = run.wait()
-print(ending.why, ending.processes[0].name, ending.processes[0].cpu >= 0.3)
-"""
 LINES = st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max_size=30)
 
 
@@ -62,7 +48,7 @@ def test_the_last_ten_lines_are_kept_with_one_that_has_no_end(sink, prefix, ende
     (b"o\n", b"e\n", [b"e"]), (b"o\n", b"", [b"o"]), (b"", b"", []), (b"", b"e", [b"e"]),
 ])  # fmt: skip
 def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
-    process = Process("a", 1, (streamed(sink, out), streamed(sink, err)))
+    process = Process(Job("a", "true", (), {}), 1, (streamed(sink, out), streamed(sink, err)))
     assert process.last == shown
 
 
@@ -83,9 +69,3 @@ def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
 def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
     streamed(sink, b"x" * LONGEST, b"y\n", ended=False)
     assert written(sink) == b"[a] " + b"x" * LONGEST + b"\n[a] y\n"
-
-
-def test_a_process_has_the_cpu_time_of_all_that_it_has_waited_for():
-    """As the kernel has it at the end, whatever was seen of it before."""
-    done = subprocess.run([sys.executable, "-c", WORK], stdout=-1, check=True, timeout=60)
-    assert done.stdout == b"done a True\n"

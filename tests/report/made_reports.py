@@ -306,8 +306,7 @@ def watched(names=("a", "b"), text="x"):
 def scaled(names=("a", "b"), text="x"):
     """A program on one name and on two, where a run failed; what limits it is seen."""
     runs = tuple(
-        model.TimedRun(n, 1.5, 1.5, 0.25, 1.0, 0.0, 0.25, (1.25, 0.25), 30, 0.0)
-        for n in range(6)
+        model.TimedRun(n, 1.5, 1.5, 0.25, 1.0, 0.0, 0.25, (1.25, 0.25), 30, 0.0) for n in range(6)
     )
     use = model.Use(names[0], "cuda:0", "used", None, 0.5)
     steps = (
