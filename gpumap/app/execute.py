@@ -31,7 +31,7 @@ _NO_MAP = (
 )
 _NO_COMMAND = 'write it behind "--": gpumap exec MAP -- COMMAND ARG...'
 _BY_EXEC = "exec"  # in the place of what identifies the processes of a run
-_PATIENCE = 5.0  # seconds in which the other ranks of this node come
+_PATIENCE, _EACH = 5.0, 0.25  # seconds in which the other ranks of this node come; for each more
 _SEES_OTHERS = "omit --verify to start it all the same; `gpumap devices` lists what drivers show"
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
 _JOBS = {  # by launcher: variables that together no other job of this node has
@@ -186,11 +186,12 @@ def _meet(
     claim = Claim(place.name, str(taken.entry.ref), device, os.getpid())
     meeting = Meeting(_job(rank, program.env), program.env)
     meeting.take(rank.local, claim)
-    missing = meeting.wait(rank.local, count, claim, _PATIENCE)
+    patience = _PATIENCE + _EACH * count
+    missing = meeting.wait(rank.local, count, claim, patience)
     if request.quiet:
         return
     if missing:
-        late = f"{missing} of {count} ranks of this node did not come within {_PATIENCE:g} s"
+        late = f"{missing} of {count} ranks of this node did not come within {patience:g} s"
         tell(program, f"warning: {late}: cannot tell whether they have other devices")
     elif request.verify:
         node = f"local rank {rank.local} of {count} on {os.uname().nodename} ({rank.by}), "

@@ -1,13 +1,11 @@
-"""Ranks of one node meet by locked files: who lives counts, and no other user's file is opened."""
+"""Ranks of one node meet by a locked file: who lives counts, and no other user's is opened."""
 
 import os
-import select
 import subprocess
 import sys
 
 import pytest
 from refusals import refusal
-from shell import until
 
 from gpumap.errors import BusyError, QuestionError
 from gpumap.launch import rendezvous
@@ -25,19 +23,6 @@ print("ready", flush=True)
 if int(ranks) > 1:
     met.wait(int(rank), int(ranks), claim, 60.0)
 os.execvp("sh", ["sh", "-c", "echo left; read line"])
-"""
-
-# A rank that looks whether another one lives, for as long as its stdin is open.
-LOOK = """
-import os, sys
-from gpumap.launch.rendezvous import Meeting
-close = os.close
-def slow(file):
-    print("looking", flush=True)
-    sys.stdin.read()
-    close(file)
-os.close = slow
-Meeting("job", os.environ).others(0, 2)
 """
 
 
@@ -79,13 +64,33 @@ def claim(name="a", ref="cuda0", device="GPU-0"):
 
 
 def test_a_claim_lasts_as_long_as_its_process_whatever_program_that_is(node):
-    """Its file stays, and does not count; a rank started anew takes it."""
+    """Who comes later drops it; a rank started anew takes its place."""
     process = node.start(1, "b", "cuda1", "GPU-1")
-    assert node.meeting().others(0, 2) == {1: Claim("b", "cuda1", "GPU-1", process.pid)}
+    node.start(2, "c", "cuda2", "GPU-2")
+    assert node.meeting().claims()[1] == Claim("b", "cuda1", "GPU-1", process.pid)
     process.communicate()
-    assert node.meeting().others(0, 2) == {}
-    again = node.start(1, "c", "cuda2", "GPU-2")
-    assert node.meeting().others(0, 2)[1].process == again.pid
+    node.start(3, "d", "cuda3", "GPU-3")
+    assert sorted(node.meeting().claims()) == [2, 3]
+    again = node.start(1, "e", "cuda4", "GPU-4")
+    assert node.meeting().claims()[1].process == again.pid
+
+
+def test_a_command_that_ends_at_once_has_been_there(node):
+    """Its line stays for those that have come, and wait."""
+    met = node.meeting()
+    met.take(0, claim())
+    node.start(1, "b", "cuda1", "GPU-1", ranks=2).communicate()
+    assert met.wait(0, 2, claim(), 60.0) == 0
+
+
+def test_the_rank_that_waits_names_the_one_that_was_refused(node):
+    """It has ended, and its line says what it wanted."""
+    met = node.meeting()
+    met.take(0, claim())
+    process = node.start(1, "b", "cuda1", "GPU-0", ranks=2)
+    assert process.wait(60.0) != 0
+    told = refusal(BusyError, met.wait, 0, 2, claim(), 60.0)
+    assert f"process {process.pid}) have" in told.message
 
 
 @pytest.mark.parametrize(("name", "ref", "device", "busy"), [
@@ -95,7 +100,7 @@ def test_a_claim_lasts_as_long_as_its_process_whatever_program_that_is(node):
     ("b", "cuda1", "GPU-1", False),
 ])  # fmt: skip
 def test_two_ranks_have_one_device_only_where_the_map_says_so(node, name, ref, device, busy):
-    process = node.start(1, name, ref, device, ranks=2)
+    process = node.start(1, name, ref, device)
     met = node.meeting()
     met.take(0, claim())
     if not busy:
@@ -106,30 +111,6 @@ def test_two_ranks_have_one_device_only_where_the_map_says_so(node, name, ref, d
     assert told.message == f"local rank 0 (a->cuda0, process {os.getpid()}) and {who}"
 
 
-def test_no_rank_leaves_before_all_have_seen_its_claim(node):
-    """Its command may end at once: the others would wait for a rank that has been there."""
-    process = node.start(1, "b", "cuda1", "GPU-1", ranks=2)
-    met = node.meeting()
-    met.take(0, claim())
-    until(lambda: met.others(0, 2)[1].met, process)
-    assert select.select([process.stdout], [], [], 0.3)[0] == []
-    assert met.wait(0, 2, claim(), 60.0) == 0
-    assert process.communicate(timeout=60.0)[0] == b"left\n"
-
-
-def test_who_was_seen_and_has_ended_is_not_missing(node, monkeypatch):
-    """It may be killed, while a third rank has not seen all yet."""
-    second, third = (node.start(n, "bc"[n - 1], f"cuda{n}", f"GPU-{n}") for n in (1, 2))
-    met = node.meeting()
-    met.take(0, claim())
-    seen = met.others(0, 3)
-    assert (len(seen), seen[2].met) == (2, False)
-    looks = iter([seen, {2: seen[2]}, {2: seen[2]._replace(met=True)}])  # the second has ended
-    monkeypatch.setattr(met, "others", lambda *_: next(looks))
-    assert met.wait(0, 3, claim(), 60.0) == 0
-    assert {second.poll(), third.poll()} == {None}
-
-
 def test_who_does_not_come_is_counted(node):
     node.start(2, "c", "cuda2", "GPU-2")
     met = node.meeting()
@@ -137,16 +118,8 @@ def test_who_does_not_come_is_counted(node):
     assert met.wait(0, 4, claim(), 0.0) == 2
 
 
-def test_a_rank_that_looks_does_not_bring_a_dead_one_back(node):
-    """Two ranks look at the file of a third one at the same time; that has ended."""
-    node.start(1, "b", "cuda1", "GPU-0").communicate()
-    looking = node.run(LOOK)
-    assert looking.stdout.readline() == b"looking\n"
-    assert node.meeting().others(0, 2) == {}
-
-
 def test_a_number_of_ranks_that_is_no_nodes_costs_no_time(node):
-    """The files that are there are looked at, not all that could be."""
+    """The lines that are there are looked at, not all that could be."""
     node.start(2, "c", "cuda2", "GPU-2")
     met = node.meeting()
     met.take(0, claim())
@@ -155,7 +128,7 @@ def test_a_number_of_ranks_that_is_no_nodes_costs_no_time(node):
 
 def test_another_job_meets_elsewhere(node):
     node.start(1, "b", "cuda1", "GPU-0", job="other")
-    assert node.meeting().others(0, 2) == {}
+    assert node.meeting().claims() == {}
 
 
 def test_a_rank_is_there_once(node):
@@ -165,25 +138,26 @@ def test_a_rank_is_there_once(node):
 
 
 def test_what_is_no_claim_is_none(node):
-    """A name with a tab in it would be one, too: such a file is not read as another's claim."""
+    """A name with a tab in it would be one, too: such a line is not read as another's claim."""
     node.start(1, "a\tb", "cuda1", "GPU-0")
-    assert node.meeting().others(0, 2) == {}
+    assert node.meeting().claims() == {}
 
 
 @pytest.mark.parametrize("plant", ["link", "hard link", "folder", "fifo"])
 def test_no_file_but_a_plain_one_of_the_users_own_is_opened(node, plant, tmp_path):
     """What a link names stays as it is."""
-    met, victim = node.meeting(), tmp_path / "victim"
+    node.meeting()
+    victim = tmp_path / "victim"
     victim.write_text("kept")
-    (inner,) = node.folder.iterdir()
-    path = inner / "0"
+    (path,) = node.folder.iterdir()
+    path.unlink()
     {
         "link": lambda: path.symlink_to(victim),
         "hard link": lambda: path.hardlink_to(victim),
         "folder": path.mkdir,
         "fifo": lambda: os.mkfifo(path),
     }[plant]()
-    told = refusal(QuestionError, met.take, 0, claim())
+    told = refusal(QuestionError, node.meeting)
     assert told.message.startswith(f"the ranks of this node cannot meet in {path}: ")
     assert "XDG_RUNTIME_DIR" in told.hint
     assert victim.read_text() == "kept"
@@ -210,4 +184,4 @@ def test_a_private_folder_that_is_not_on_this_node_is_not_used(node, place, tmp_
     monkeypatch.setattr(rendezvous, "_TEMPORARY", str(tmp_path / "tmp"))
     node.env["XDG_RUNTIME_DIR"] = place if place == "." else str(tmp_path / place)
     node.meeting().take(0, claim())
-    assert len(list((tmp_path / "tmp" / node.folder.name).glob("*/0"))) == 1
+    assert len(list((tmp_path / "tmp" / node.folder.name).iterdir())) == 1
