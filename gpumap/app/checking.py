@@ -152,7 +152,7 @@ def _as_rank(
     record: Recording, program: Program, timeout: float
 ) -> Iterator[Callable[[ContextMap], ContextMap]]:
     """Check for all ranks of a job, where there are several; give what makes a map this one's."""
-    from gpumap.app.program import rank_entry, rank_of
+    from gpumap.app.program import rank_of
 
     launch, doubts = rank_of(program)
     record.draft.remarks += doubts
@@ -160,9 +160,14 @@ def _as_rank(
         yield lambda whole: whole
         return
     from gpumap.app.all_ranks import one_report
+    from gpumap.app.own_entry import index_of_rank
+
+    def own(whole: ContextMap) -> ContextMap:
+        index = index_of_rank([entry.name for entry in whole.entries], program)
+        return whole._replace(entries=(whole.entries[index],))
 
     with one_report(record, program, launch, timeout):
-        yield lambda whole: rank_entry(whole, program)
+        yield own
 
 
 def _find(

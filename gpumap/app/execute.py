@@ -13,7 +13,7 @@ from gpumap.app.program import Ended
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
 from gpumap.launch.placement import TOKEN, Shared, environment_of_name, identity
 from gpumap.launch.visibility import kept
-from gpumap.machine.process_control import pin
+from gpumap.machine.process_control import pin, stat_fields
 from gpumap.model import replace
 from gpumap.parse import parse_map
 from gpumap.units import ranges
@@ -219,12 +219,7 @@ def _job(rank: Rank, env: Mapping[str, str]) -> str:
     words = [f"{name}={env[name]}" for name in _JOBS.get(rank.by, ()) if env.get(name)]
     if not words:
         parent = os.getppid()
-        try:
-            with open(f"/proc/{parent}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - pathlib is slow
-                began = file.read().rpartition(")")[2].split()[19]
-        except (OSError, IndexError):
-            began = ""
-        words = [f"child of {parent}, since {began}"]
+        words = [f"child of {parent}, since {''.join(stat_fields(parent)[19:20])}"]
     return "\n".join((rank.by, *words))
 
 

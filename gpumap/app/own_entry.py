@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.app.program import unbound
+from gpumap.app.program import several, unbound
 from gpumap.comm.ranks import VARIABLES, launched, ranks_of_node, without_ranks
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.inventory import Inventory
@@ -112,6 +112,17 @@ def own_index(
     if rank.ranks not in (None, len(names)) or rank.local >= len(names):
         raise _miscounted(len(names), rank)
     return rank.local
+
+
+def index_of_rank(names: Sequence[str], program: Program) -> int:
+    """Return the index of this rank's name in a map, which may have more names than ranks.
+
+    Raises:
+        QuestionError: there are more ranks on this node than names in the map.
+    """
+    launch = several(program)
+    rank = Rank(launch.by, launch.local_rank, None) if launch else Rank("", 0, None)
+    return own_index(names, rank, None, program.env)
 
 
 def _miscounted(names: int, rank: Rank) -> QuestionError:

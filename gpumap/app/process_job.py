@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 from gpumap.app import rank_table
 from gpumap.app.engines import LATE
-from gpumap.app.program import TURN, entry_index, leave_signals, local_rank
+from gpumap.app.own_entry import index_of_rank
+from gpumap.app.program import TURN, leave_signals, local_rank
 from gpumap.app.rank_table import Answer, rank_info, refuse
 from gpumap.bench.process_ranks import Member, ProcessRanks, broken
 from gpumap.comm.watchdog import Heartbeat, Watch, state, stopped_siblings
@@ -102,7 +103,7 @@ def _find(
             context_map = default_map(inventory)
         else:
             context_map = parse_map(source.text)
-            index = entry_index([entry.name for entry in context_map.entries], program)
+            index = index_of_rank([entry.name for entry in context_map.entries], program)
             inventory.expect([str(context_map.entries[index].ref)])
         binding = rank_binding(resolve(context_map, inventory), program)
     except GpumapError as error:
@@ -119,7 +120,7 @@ def rank_binding(resolution: Resolution, program: Program) -> Binding:
         QuestionError: there are more ranks on this node than names in the map.
     """
     bindings = resolution.bindings
-    index = entry_index([binding.name for binding in bindings], program)
+    index = index_of_rank([binding.name for binding in bindings], program)
     return bindings[index]
 
 

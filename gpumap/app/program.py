@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from gpumap.comm.ranks import Launch
     from gpumap.errors import Diagnostic, QuestionError
     from gpumap.machine.topology import Topology
-    from gpumap.model import ContextMap
 
     F = TypeVar("F", bound=Callable[..., Any])
 
@@ -345,33 +344,3 @@ def local_rank(program: Program) -> int:
     """Return the number of this process among the ranks of its machine."""
     launch = several(program)
     return launch.local_rank if launch else 0
-
-
-def entry_index(names: Sequence[str], program: Program) -> int:
-    """Return the index of this rank's name in a map.
-
-    Raises:
-        QuestionError: there are more ranks on this node than names in the map.
-    """
-    if names == [program.env.get("GPUMAP_NAME")] and _ours(program):
-        return 0  # `gpumap run` gives each its own entry
-    index = local_rank(program)
-    if index < len(names):
-        return index
-    import socket  # 4 ms, which a check without a launcher spares
-
-    from gpumap.errors import QuestionError
-
-    count = "one name" if len(names) == 1 else f"{len(names)} names"
-    message = f"it is rank number {index + 1} of {socket.gethostname()}, and the map has {count}"
-    raise QuestionError(message, "start a rank for each name, or map another name")
-
-
-def rank_entry(context_map: ContextMap, program: Program) -> ContextMap:
-    """Return the map with only the entry of this rank.
-
-    Raises:
-        QuestionError: there are more ranks on this machine than names in the map.
-    """
-    index = entry_index([entry.name for entry in context_map.entries], program)
-    return context_map._replace(entries=(context_map.entries[index],))

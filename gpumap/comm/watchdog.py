@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
+from gpumap.machine.process_control import stat_fields
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -37,7 +39,7 @@ _FATAL = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 def state(process: int) -> str | None:
     """Return the state of a process of this machine: R, S, D, T, Z; None where there is none."""
-    return next(iter(_stat(process)), None)
+    return next(iter(stat_fields(process)), None)
 
 
 def stopped_siblings(process: int) -> list[int]:
@@ -50,16 +52,7 @@ def stopped_siblings(process: int) -> list[int]:
 
 
 def _parent(process: int) -> str | None:
-    return next(iter(_stat(process)[1:]), None)
-
-
-def _stat(process: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on; none of a process that is gone."""
-    try:
-        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - ten times a second
-            return file.read().rpartition(")")[2].split()
-    except OSError:
-        return []
+    return next(iter(stat_fields(process)[1:]), None)
 
 
 class Heartbeat:

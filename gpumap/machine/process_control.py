@@ -180,6 +180,11 @@ def children(mark: bytes = b"") -> set[int]:
     return found
 
 
+def stat_fields(process: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on; none of a process that is gone."""
+    return _read(f"/proc/{process}/stat").rpartition(b")")[2].decode().split()
+
+
 def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - as above

@@ -64,7 +64,7 @@ def test_two_processes(gpumap):
 
 @needs_mpi
 @pytest.mark.parametrize(("count", "map_", "env", "code", "said"), [
-    (3, CORES, {}, 2, r"\(rank 2, process \d+\): it is rank number 3 of .*, and the map has 2"),
+    (3, CORES, {}, 2, r"\(rank 2, process \d+\): this is number 3 by .* on .*, and the map has 2"),
     (2, "a->cpu0;b->cpu0", {}, 2, r"/a \(rank 0, .*/b \(rank 1, .* have one device, cpu:0"),
     (2, "a->cpu0;b->cuda7", {}, 3, r"entry 2: b: no backend can drive cuda7"),
     (2, "a->cpu0;b-cpu1", {}, 2, r'no "->" in "b-cpu1"'),
