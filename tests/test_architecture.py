@@ -19,7 +19,7 @@ OUTER, NOT_AT_START = set(TABLE["outer"]), TABLE["not_at_start"]
 OUTER_IN = {name: set(outer) for name, outer in TABLE["outer_in"].items()}
 OF_EXPLAIN = {"tomllib", "msgspec"}  # its texts are files of TOML, and benchmarks' own words
 CHECK = ["check", "--syntax-only", "dev0->cuda0"]
-NOT_IN_A_CHECK = ("gpumap.model.measurements", "gpumap.judge.programs", "gpumap.results.rows")
+NOT_IN_A_CHECK = ("gpumap.model.measurements", "gpumap.judge.traces", "gpumap.results.rows")
 
 
 def modules():

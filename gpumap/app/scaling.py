@@ -28,7 +28,7 @@ from gpumap.judge.exit_status import Gate, concluded
 from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.limits import verdict_on
 from gpumap.judge.phrases import interval
-from gpumap.judge.programs import INCONCLUSIVE, judge_scaling, reaches, sentence
+from gpumap.judge.scaling import INCONCLUSIVE, judge_scaling, reaches, sentence
 from gpumap.launch.placement import Shared, environment_of_all, joined, places
 from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept

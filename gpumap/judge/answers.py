@@ -352,7 +352,8 @@ def _published(report: Report, table: Published) -> Headline:
 
 def trace(report: Report, result: Watched) -> Headline:
     """Answer whether a program used its devices."""
-    from gpumap.judge.programs import HOST, summary, utilisation
+    from gpumap.judge.traces import HOST, summary
+    from gpumap.judge.uses import utilisation
 
     if result.utilisation is not None:
         return utilisation(report, result.utilisation)

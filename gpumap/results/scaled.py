@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.figures import estimate
-from gpumap.judge import programs
+from gpumap.judge import scaling
 from gpumap.judge.headline import Question
 from gpumap.report.parts import Record
 from gpumap.report.table import Table
@@ -40,7 +40,7 @@ def _step(step: ScaleStep) -> tuple[str, ...]:
         str(len(step.names)),
         f"failed, code {step.code}" if failed and step.time is None else estimate(step.time),
         estimate(step.speedup),
-        programs.shares(step),
+        scaling.shares(step),
         str(len(step.runs)),
     )
 
@@ -54,4 +54,4 @@ def records(report: Report, result: Scaled) -> Iterator[Record]:  # noqa: ARG001
         yield Record("scale", None, cells, {key: each for key, each in figures.items() if each})
 
 
-SPEC = ResultSpec(sections, Question(programs.scale, "measured"), records)
+SPEC = ResultSpec(sections, Question(scaling.scale, "measured"), records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.judge.programs import WHY
+from gpumap.judge.uses import WHY
 from gpumap.report.parts import Record
 from gpumap.report.table import Table
 from gpumap.results.records import known

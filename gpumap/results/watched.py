@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
-from gpumap.judge.programs import HOST, TARGET, summary
+from gpumap.judge.traces import HOST, TARGET, summary
 from gpumap.report.parts import Record
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
@@ -19,7 +19,7 @@ from gpumap.units import counted, time_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.programs import ImplicitCopies, Summary
+    from gpumap.judge.traces import ImplicitCopies, Summary
     from gpumap.model import Busy, Ran, Report, Trace, Watched
     from gpumap.report.parts import Section
 

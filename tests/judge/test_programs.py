@@ -10,7 +10,8 @@ from report.made_reports import device
 
 from gpumap import model
 from gpumap.engine.estimates import located, ratio
-from gpumap.judge import programs
+from gpumap.judge import scaling, traces
+from gpumap.judge import uses as judge_uses
 
 ONE = (2.0, 2.0)  # seconds of a run, and what its core worked
 NOISE = (1.0, 1.005, 0.995, 1.01, 0.99, 1.002)
@@ -46,7 +47,7 @@ def step(count, elapsed, busy, *, foreign=0.0, shares=(), noise=NOISE, **seen):
 
 def limited(*args, ranks=False, weak=False, **others):
     steps = step(1, *ONE), step(*args, **others)
-    return programs.judge_scaling(("x",), steps, ranks=ranks, weak=weak)
+    return scaling.judge_scaling(("x",), steps, ranks=ranks, weak=weak)
 
 
 @pytest.mark.parametrize(("cause", "args", "others"), [
@@ -78,9 +79,9 @@ def limited(*args, ranks=False, weak=False, **others):
 def test_one_cause_is_found_by_elimination(cause, args, others):
     found = limited(*args, **others)
     assert found.cause == cause
-    assert re.fullmatch(r"[A-Z].*\.", programs.sentence(found))
-    assert "{" not in programs.sentence(found)
-    assert cause in programs.CAUSES
+    assert re.fullmatch(r"[A-Z].*\.", scaling.sentence(found))
+    assert "{" not in scaling.sentence(found)
+    assert cause in scaling.CAUSES
 
 
 def test_where_the_work_grows_with_the_names_equal_times_are_the_same_work():
@@ -91,13 +92,13 @@ def test_where_the_work_grows_with_the_names_equal_times_are_the_same_work():
 
 def test_ranks_that_all_repeat_something_are_told_of_that():
     """A start that each rank makes is no memory bandwidth: from outside both are more work."""
-    said = programs.sentence(limited(2, 1.9, 3.7, ranks=True))
+    said = scaling.sentence(limited(2, 1.9, 3.7, ranks=True))
     assert "work that each rank repeats (imports, compiling)" in said
 
 
 def test_uneven_ranks_are_listed_with_their_work():
     found = limited(2, 1.5, 2.1, uneven=0.9, worked=(1.4, 1.01), ranks=True)
-    assert "dev0 worked 1.40 s, dev1 1.01 s; at the end one" in programs.sentence(found)
+    assert "dev0 worked 1.40 s, dev1 1.01 s; at the end one" in scaling.sentence(found)
 
 
 @given(st.floats(0.5, 8.0), st.floats(0.1, 16.0), st.integers(2, 16))
@@ -111,7 +112,7 @@ def test_what_is_lost_is_rest_or_growth(elapsed, busy, count):
 def test_a_count_whose_run_failed_has_no_cause():
     first, last = step(1, *ONE), step(2, 1.0, 2.0)
     failed = model.ScaleStep(last.names, 2, (), 3)
-    found = programs.judge_scaling(("x",), (first, failed))
+    found = scaling.judge_scaling(("x",), (first, failed))
     assert (found.cause, found.busy, found.growth) == (None, None, None)
 
 
@@ -128,17 +129,17 @@ def test_others_count_from_a_tenth_of_all_cores(foreign, cause):
 def test_a_limit_that_is_missed_where_others_had_the_cores_is_inconclusive(foreign, answers):
     found = limited(2, 2.0, 2.0, foreign=foreign)
     gain = found.steps[-1].speedup
-    assert (programs.reaches(found, 1.8, gain), programs.reaches(found, 0.5, gain)) == answers
+    assert (scaling.reaches(found, 1.8, gain), scaling.reaches(found, 0.5, gain)) == answers
 
 
 def test_every_cause_has_been_found():
     """By the table above: none is without a test."""
     mark = test_one_cause_is_found_by_elimination.pytestmark[0]
-    assert {cause for cause, *_ in mark.args[1]} == set(programs.CAUSES)
+    assert {cause for cause, *_ in mark.args[1]} == set(scaling.CAUSES)
 
 
 def said(*uses, elapsed=42.0):
-    level, text = programs.sentences(model.Utilisation(("x",), 0, elapsed, 400, 1.0, uses))
+    level, text = judge_uses.sentences(model.Utilisation(("x",), 0, elapsed, 400, 1.0, uses))
     return level, " ".join(text)
 
 
@@ -149,9 +150,9 @@ def said(*uses, elapsed=42.0):
         ([GOOD, model.Use("dev1", "cuda:1", "used", busy=0.91)], "good",
          "Both devices were used: dev0 93 %, dev1 91 % of 42.0 s."),
         ([GOOD, model.Use("dev1", "cuda:1", "not-used", busy=0.0)], "below",
-         "dev1 was not used. dev0 was busy for 93 % of 42.0 s."),
+         "dev1 was not used. Busy: dev0 93 % of 42.0 s."),
         ([HALF, model.Use("dev1", "cuda:1", "not-used")], "below",
-         "dev1 was not used. dev0 was idle for 61 % of 42.0 s."),
+         "dev1 was not used. Busy: dev0 39 % of 42.0 s."),
         ([HALF], "below",
          "The device was used: dev0 39 % of 42.0 s."),
         ([model.Use(f"dev{n}", f"cuda:{n}", "not-used") for n in range(8)], "below",
@@ -162,13 +163,13 @@ def test_the_answer_names_what_was_not_used_first(uses, level, text):
     assert said(*uses) == (level, text)
 
 
-@pytest.mark.parametrize("why", sorted(programs.WHY))
+@pytest.mark.parametrize("why", sorted(judge_uses.WHY))
 def test_what_cannot_be_told_says_why_and_never_not_used(why):
     unknown = model.Use("dev0", "cuda:0", "unknown", why, busy=0.4)
     level, text = said(GOOD, unknown)
     assert level == "untrusted"
-    first = f"Cannot tell whether dev0 was used: {programs.WHY[why]}. From outside: 40 % busy."
-    assert text == f"{first} dev0 was busy for 93 % of 42.0 s."  # and what is known follows
+    first = f"Cannot tell whether dev0 was used: {judge_uses.WHY[why]}."
+    assert text == f"{first} Busy: dev0 93 % of 42.0 s."  # and what is known follows
     level, text = said(unknown, model.Use("dev1", "cuda:1", "not-used"))
     assert level == "below"
     assert text.startswith("dev1 was not used. Cannot tell whether dev0 was used: ")
@@ -210,19 +211,19 @@ def moments(spans):
 def test_a_union_holds_each_moment_once(spans, others):
     """Disjoint, in time order, neither longer nor shorter; what both ran is in both."""
     found, other = (
-        programs.union(event(start=a, stop=b) for a, b in each) for each in (spans, others)
+        traces.union(event(start=a, stop=b) for a, b in each) for each in (spans, others)
     )
     assert moments(found) == moments(spans)
-    assert programs.length(found) == len(moments(spans))
+    assert traces.length(found) == len(moments(spans))
     assert all(a[1] < b[0] for a, b in pairwise(found))
-    assert moments(programs.both(found, other)) == moments(spans) & moments(others)
-    assert programs.both(found, other) == programs.both(other, found)
+    assert moments(traces.both(found, other)) == moments(spans) & moments(others)
+    assert traces.both(found, other) == traces.both(other, found)
 
 
 @given(EVENTS)
 def test_every_event_is_counted_once(events):
     """Whatever groups they fall into, counts, bytes and times add up to those of all."""
-    found = programs.summary(trace(*events))
+    found = traces.summary(trace(*events))
     unasked = [e for e in events if e.implicit and e.kind == "transfer"]
     for groups, every in ((found.ran, events), (found.implicit, unasked), ([found.moved], unasked)):
         assert sum(g.count for g in groups) == len(every)
@@ -251,7 +252,7 @@ NONE = {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
 def test_a_device_is_busy_while_any_name_of_it_is(events, found, overlap):
     """Every device of the map is listed; without two that computed there is no overlap."""
     names = {"a": 0, "b": 1, "c": 0, "cpu->": 0}
-    whole = programs.summary(trace(*(event(*each) for each in events), names=names))
+    whole = traces.summary(trace(*(event(*each) for each in events), names=names))
     assert (busy(whole), whole.overlap) == (found, overlap)
     assert whole.busy[0].names == ("a", "c", "cpu->")
 
@@ -270,7 +271,7 @@ def test_a_device_is_busy_while_any_name_of_it_is(events, found, overlap):
 def test_overlap_is_that_of_what_was_computed(events, overlap):
     """All that computed at once, over the one that computed least; copies are no such work."""
     every = [event(*each) for each in events] + [event("a->b", 0, 9, "copy")]
-    assert programs.summary(trace(*every, names={"a": 0, "b": 1, "c": 2})).overlap == overlap
+    assert traces.summary(trace(*every, names={"a": 0, "b": 1, "c": 2})).overlap == overlap
 
 
 def test_what_a_device_cannot_tell_is_unknown():
@@ -279,7 +280,7 @@ def test_what_a_device_cannot_tell_is_unknown():
         event("a", 0, 1), event("b", None, None), event("b", 2, 3),
         event("b->a", None, None, "copy", 8, implicit=True),
     ]  # fmt: skip
-    found = programs.summary(trace(*events))
+    found = traces.summary(trace(*events))
     assert [(r.device, r.count, r.seconds) for r in found.ran] == [
         ("a", 1, 1.0), ("b", 2, None), ("b->a", 1, None),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Judge programs: traces, use of devices, and what limits their speed-up.
+"""Judge a program on one name of a map, on two and so on: its speed-up, and what limits it.
 
 The speed-up on several names has a cause by elimination (`judge_scaling`). With T the time of a
 run, W what the cores or devices worked in it, added up, and P = W / T, so many worked on average.
@@ -22,61 +22,25 @@ No such cause rests on fewer than 20 looks.
 
 Before that: too few runs for an interval, one that reaches far to both sides of 90 % of the ideal,
 and other programs on the cores of the names leave it inconclusive.
-
-`summary` of a trace: what ran where, implicit transfers, and how busy each device was. Times are of
-the devices' queues, observed once: no interval, and no verdict. One that a device cannot report is
-unknown, and so is every sum that it belongs to; never 0.
-
-    busy      how long at least one operation or transfer of a device ran; a copy from device to
-              device keeps both busy
-    share     busy, over the time from the start of the first event to the end of the last one
-    overlap   the time in which every device that computed was computing, over that of the one which
-              computed least; a copy is one piece of work of two devices, so transfers do not count
 """
 
 from __future__ import annotations
 
 import math
-from functools import reduce
-from operator import attrgetter
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from gpumap.judge.inconclusive import ENOUGH
-from gpumap.judge.phrases import (
-    About,
-    answer,
-    capital,
-    every,
-    interval,
-    percent,
-    roughly,
-    value,
-    verb,
-)
-from gpumap.model import Busy, Moved, Ran, TraceSummary
+from gpumap.judge.phrases import About, answer, capital, interval, percent, roughly, value
 from gpumap.model.programs import ScaleCause, Scaling
 from gpumap.text import middle
 from gpumap.units import counted, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpumap.judge.limits import Outcome
-    from gpumap.model import (
-        Estimate,
-        Headline,
-        Level,
-        Report,
-        Scaled,
-        ScaleStep,
-        Trace,
-        TraceEvent,
-        Use,
-        Utilisation,
-    )
-
-    Intervals = list[tuple[float, float]]  # disjoint, in time order
+    from gpumap.model import Estimate, Headline, Level, Report, Scaled, ScaleStep
 
 INCONCLUSIVE = ("few-samples", "wide-interval", "cpu-contention")
 _WIDE = 0.2  # of the speed-up: an interval that is wider on both sides of it decides nothing
@@ -106,22 +70,6 @@ CAUSES: dict[ScaleCause, str] = {
 _SPENT = ("start", "serial", "uneven", "idle", "elapsed")
 _CONTENTION = "memory bandwidth, or contention"
 _REPEATED = "work that each rank repeats (imports, compiling), memory bandwidth, or contention"
-_IDLE = 0.5  # of the time
-WHY = {  # of a device: why its use is unknown
-    "host-threads": "its driver works in the program's own threads",
-    "no-address": "its driver reports no PCI address",
-    "no-driver": "NVML did not respond",
-    "no-permission": "the open files of its processes may not be read",
-    "hidden-processes": "processes on it are not visible from here",
-    "opened-idle": "it was open, and never busy for 1 % of the time",
-    "compute-driver": "AMD's compute driver does not report which process works",
-    "short-lived": "processes or threads may have used it between two looks",
-    "too-short": "the program ended before the first look",
-}
-HOST = "host"
-TARGET = "cpu"  # of an event in host memory; no name of a map is called so
-_ARROW = "->"  # from one name to another; no name of a map holds it
-_SORT = attrgetter("name", "device", "kind", "implicit")
 
 
 def judge_scaling(
@@ -278,199 +226,3 @@ def shares(step: ScaleStep) -> str:
     known = [(use.busy, middle(use.name)) for use in step.uses if use.busy is not None]
     known = known if len(known) <= _FEW else [min(known), max(known)]
     return ", ".join(f"{name} {percent(share)}" for share, name in known) or "not observed"
-
-
-def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
-    """Return whether the devices were used, and how well; a device that was not comes first."""
-    unused = [use for use in result.uses if use.verdict == "not-used"]
-    unknown = [use for use in result.uses if use.verdict == "unknown"]
-    used = [use for use in result.uses if use.verdict == "used"]
-    if unused or unknown:
-        first = (f"{_names(unused)} not used.",) if unused else ()
-        rest = (_unclear(unknown),) if unknown else ()
-        return "below" if unused else "untrusted", (*first, *rest, *_idle(used, result))
-    level: Level = "good"
-    shares = [(use, use.busy) for use in used if use.busy is not None]
-    listed = ", ".join(f"{middle(use.name)} {percent(share)}" for use, share in shares[:_FEW])
-    if shares and max(share for _, share in shares) < _IDLE:
-        level = "below"
-    busy = f": {listed} of {time_of(result.elapsed)}" if listed else ""
-    text = f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}."
-    return level, (text,)
-
-
-def utilisation(report: Report, result: Utilisation) -> Headline:
-    """Return the headline of a program that was watched."""
-    level, text = sentences(result)
-    if result.code:
-        end = f"signal {-result.code}" if result.code < 0 else f"exit code {result.code}"
-        first = f"The program ended with {end} after {time_of(result.elapsed)}."
-        return answer(report, "failed", (first, "What was recorded until then follows.", *text))
-    return answer(report, level, text)
-
-
-def _names(uses: Sequence[Use]) -> str:
-    """Return ``dev0 was``, ``dev0 and dev1 were``; of many only how many they are."""
-    names = " and ".join(middle(use.name) for use in uses)
-    names = names if len(uses) <= _FEW else f"{len(uses)} devices"
-    return f"{names} {verb(uses, 'was', 'were')}"
-
-
-def _unclear(unknown: Sequence[Use]) -> str:
-    first = unknown[0]
-    why = f": {WHY[first.why]}" if first.why else ""
-    outside = f". From outside: {percent(first.busy)} busy" if first.busy else ""
-    return f"Cannot tell whether {_names(unknown)} used{why}{outside}."
-
-
-def _idle(used: Sequence[Use], result: Utilisation) -> Iterator[str]:
-    """Yield that the device with the most work rested most of the time, and why if that shows."""
-    shares = [(use.busy, use) for use in used if use.busy is not None]
-    if shares:
-        share, use = max(shares, key=lambda pair: pair[0])
-        if share < _IDLE:
-            idle = f"{middle(use.name)} was idle for {percent(1.0 - share)}"
-            yield f"{idle} of {time_of(result.elapsed)}."
-        else:
-            yield f"{middle(use.name)} was busy for {percent(share)} of {time_of(result.elapsed)}."
-    elif used:
-        yield f"{_names(used)} used."
-
-
-class ImplicitCopies(Ran, frozen=True):
-    """Implicit transfers, counted by shape and line of the program."""
-
-    shape: tuple[int, ...]
-    line: str | None
-
-
-class Summary(TraceSummary, frozen=True):
-    """Totals of a trace, and its implicit transfers, the most expensive first."""
-
-    implicit: tuple[ImplicitCopies, ...]
-
-
-def summary(trace: Trace) -> Summary:
-    """Summarise a trace; the time grows with its events, not with their square."""
-    timed = [event for event in trace.events if event.start is not None and event.stop is not None]
-    span = None
-    if timed:
-        span = max(e.stop or 0.0 for e in timed) - min(e.start or 0.0 for e in timed)
-    by_device = _by_device(trace)
-    computed = (
-        [event for event in events if event.kind == "operation"]
-        for device, events in by_device.items()
-        if device != HOST
-    )
-    implicit = tuple(sorted(_implicit(trace.events), key=_cost))
-    return Summary(
-        span,
-        _overlap([events for events in computed if events]),
-        len(trace.events) - len(timed),
-        tuple(Ran(*_SORT(events[0]), *_sums(events)) for events in _groups(trace.events, _SORT)),
-        Moved(
-            sum(each.count for each in implicit),
-            sum(each.nbytes for each in implicit),
-            _total(each.seconds for each in implicit),
-        ),
-        tuple(_busy(trace, by_device, span)),
-        implicit,
-    )
-
-
-def union(events: Iterable[TraceEvent]) -> Intervals:
-    """Return when at least one of the events ran; those without times are passed over."""
-    known = ((e.start, e.stop) for e in events)
-    merged: Intervals = []
-    for start, stop in sorted((a, b) for a, b in known if a is not None and b is not None):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], stop)
-        else:
-            merged.append((start, stop))
-    return merged
-
-
-def both(a: Intervals, b: Intervals) -> Intervals:
-    """Return when both ran."""
-    overlaps: Intervals = []
-    i = j = 0
-    while i < len(a) and j < len(b):
-        start, stop = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
-        if start < stop:
-            overlaps.append((start, stop))
-        if a[i][1] < b[j][1]:
-            i += 1
-        else:
-            j += 1
-    return overlaps
-
-
-def length(intervals: Intervals) -> float:
-    """Return the sum of their lengths in seconds."""
-    return sum(stop - start for start, stop in intervals)
-
-
-def _implicit(events: Iterable[TraceEvent]) -> Iterable[ImplicitCopies]:
-    implicit = (event for event in events if event.implicit and event.kind == "transfer")
-    for group in _groups(implicit, lambda event: (*_SORT(event), event.shape, event.line)):
-        yield ImplicitCopies(*_SORT(group[0]), *_sums(group), group[0].shape, group[0].line)
-
-
-def _groups(
-    events: Iterable[TraceEvent], key: Callable[[TraceEvent], object]
-) -> Iterable[list[TraceEvent]]:
-    groups: dict[object, list[TraceEvent]] = {}
-    for event in events:
-        groups.setdefault(key(event), []).append(event)
-    return groups.values()
-
-
-def _sums(events: Sequence[TraceEvent]) -> tuple[int, int, float | None]:
-    return len(events), sum(event.nbytes for event in events), _total(map(_seconds, events))
-
-
-def _by_device(trace: Trace) -> dict[str, list[TraceEvent]]:
-    """Return the events of each device of the map, and of the host if it did something."""
-    devices = {binding.name: binding.device.id for binding in trace.bindings}
-    events: dict[str, list[TraceEvent]] = {device: [] for device in devices.values()}
-    for event in trace.events:
-        names = [event.device] if event.device in devices else event.device.split(_ARROW)
-        for device in dict.fromkeys(HOST if n == TARGET else devices.get(n, n) for n in names):
-            events.setdefault(device, []).append(event)
-    return events
-
-
-def _busy(
-    trace: Trace, by_device: Mapping[str, Sequence[TraceEvent]], span: float | None
-) -> Iterable[Busy]:
-    names: dict[str, list[str]] = {}
-    for binding in trace.bindings:
-        names.setdefault(binding.device.id, []).append(binding.name)
-    for device, events in by_device.items():
-        unknown = any(_seconds(event) is None for event in events)
-        seconds = None if unknown else length(union(events))
-        share = None if seconds is None or not span else min(seconds / span, 1.0)
-        yield Busy(device, tuple(names.get(device, ())), len(events), seconds, share)
-
-
-def _overlap(groups: Sequence[Sequence[TraceEvent]]) -> float | None:
-    if len(groups) < 2 or any(_seconds(e) is None for events in groups for e in events):  # noqa: PLR2004 - a pair
-        return None
-    intervals = [union(events) for events in groups]
-    least = min(map(length, intervals))
-    return min(length(reduce(both, intervals)) / least, 1.0) if least > 0.0 else None
-
-
-def _cost(ran: Ran) -> tuple[float, int]:
-    """Return what sorts the most expensive first; what is unknown comes last, by its bytes."""
-    return (1.0 if ran.seconds is None else -ran.seconds), -ran.nbytes
-
-
-def _seconds(event: TraceEvent) -> float | None:
-    return None if event.start is None or event.stop is None else event.stop - event.start
-
-
-def _total(times: Iterable[float | None]) -> float | None:
-    every = list(times)
-    known = [seconds for seconds in every if seconds is not None]
-    return None if len(known) < len(every) else sum(known)

@@ -1,0 +1,70 @@
+"""Judge whether a program used the devices of a map, and how busy it kept them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpumap.judge.phrases import answer, capital, every, percent, verb
+from gpumap.text import middle
+from gpumap.units import time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpumap.model import Headline, Level, Report, Use, Utilisation
+
+_FEW = 3  # names that are written out
+_IDLE = 0.5  # of the time
+WHY = {  # of a device: why its use is unknown
+    "host-threads": "its driver works in the program's own threads",
+    "no-address": "its driver reports no PCI address",
+    "no-driver": "NVML did not respond",
+    "no-permission": "the open files of its processes may not be read",
+    "hidden-processes": "processes on it are not visible from here",
+    "opened-idle": "it was open, and never busy for 1 % of the time",
+    "compute-driver": "AMD's compute driver does not report which process works",
+    "short-lived": "processes or threads may have used it between two looks",
+    "too-short": "the program ended before the first look",
+}
+
+
+def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
+    """Return whether the devices were used, and how well; a device that was not comes first."""
+    unused, unknown, used = (_of(verdict, result) for verdict in ("not-used", "unknown", "used"))
+    level: Level = "below" if unused else "untrusted" if unknown else "good"
+    rest = [f"{_names(unused)} not used."] if unused else []
+    rest += [_unclear(unknown)] if unknown else []
+    shares = [(middle(use.name), use.busy) for use in used if use.busy is not None]
+    listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEW])
+    busy = f": {listed} of {time_of(result.elapsed)}." if listed else "."
+    if rest:
+        return level, (*rest, *([f"Busy{busy}"] if listed else []))
+    if shares and max(share for _, share in shares) < _IDLE:
+        level = "below"
+    return level, (f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}",)
+
+
+def utilisation(report: Report, result: Utilisation) -> Headline:
+    """Return the headline of a program that was watched."""
+    level, text = sentences(result)
+    if result.code:
+        end = f"signal {-result.code}" if result.code < 0 else f"exit code {result.code}"
+        first = f"The program ended with {end} after {time_of(result.elapsed)}."
+        return answer(report, "failed", (first, "What was recorded until then follows.", *text))
+    return answer(report, level, text)
+
+
+def _of(verdict: str, result: Utilisation) -> list[Use]:
+    return [use for use in result.uses if use.verdict == verdict]
+
+
+def _names(uses: Sequence[Use]) -> str:
+    """Return ``dev0 was``, ``dev0 and dev1 were``; of many only how many they are."""
+    names = " and ".join(middle(use.name) for use in uses)
+    names = names if len(uses) <= _FEW else f"{len(uses)} devices"
+    return f"{names} {verb(uses, 'was', 'were')}"
+
+
+def _unclear(unknown: Sequence[Use]) -> str:
+    why = f": {WHY[unknown[0].why]}" if unknown[0].why else ""
+    return f"Cannot tell whether {_names(unknown)} used{why}."
