@@ -11,7 +11,7 @@ from gpumap.app.command import find_program, not_executed, tell
 from gpumap.app.own_entry import own_index, own_rank, take
 from gpumap.app.program import Ended
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
-from gpumap.launch.placement import TOKEN, Shared, environment_of_name, identity
+from gpumap.launch.placement import TOKEN, environment_of_name, identity
 from gpumap.launch.visibility import kept
 from gpumap.machine.process_control import pin, stat_fields
 from gpumap.model import replace
@@ -52,14 +52,11 @@ class ExecRequest(NamedTuple):
     rank_from: str | None = None
     no_bind: bool = False
     verify: bool = False
-    dry_run: bool = False
     quiet: bool = False
 
 
 def execute(program: Program, request: ExecRequest) -> None:
     """Become the command after "--" on the device and the cores of one entry.
-
-    It returns after a dry run alone.
 
     Raises:
         QuestionError: there is no command, or no map.
@@ -74,8 +71,7 @@ def execute(program: Program, request: ExecRequest) -> None:
     except GpumapError as error:
         _say(error.diagnostics, program, source.text)
         raise Ended(error.exit_code) from error
-    if not request.dry_run:
-        _become(program, path, env)
+    _become(program, path, env)
 
 
 def _source(program: Program, request: ExecRequest) -> MapText:
@@ -96,16 +92,12 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
     taken = take(program, whole, index, rank, request.backend, bind=not request.no_bind)
     if not request.quiet:
         _note((*source.notes, *whole.notes, *taken.notes), program, source, rank)
-    place, shared = taken.place, Shared(_BY_EXEC, 0, backend=request.backend)
-    mine = environment_of_name(place, taken.world, shared, program.env)
+    place = taken.place
+    mine = environment_of_name(place, taken.world, _BY_EXEC, program.env)
+    mine |= {"GPUMAP_BACKEND": request.backend} if request.backend else {}
     if TOKEN in program.env:
         del mine[TOKEN]  # by which the run around this process knows it
     env = kept([place.device], program.env) | mine
-    if request.dry_run:
-        from gpumap.app.placed_run import show
-
-        show(program, [(place, mine)])
-        return env
     if place.cores and not pin(place.cores):
         raise DeviceError(
             f"{place.name} cannot be bound to its cores", "leave it unbound: --no-bind"

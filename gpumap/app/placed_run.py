@@ -111,9 +111,14 @@ def plan(program: Program, places: Sequence[Place], backend: str | None) -> Plan
     """Return for each place the variables of its process: all together are one world of ranks."""
     sought = socket()
     sought.bind(("127.0.0.1", 0))
-    shared = placement.Shared(os.urandom(16).hex(), sought.getsockname()[1], backend=backend)
+    token, port = os.urandom(16).hex(), sought.getsockname()[1]
     sought.close()
-    return list(zip(places, placement.environments(places, shared, program.env), strict=True))
+    world, driven = placement.world_of(places), {"GPUMAP_BACKEND": backend} if backend else {}
+    planned = []
+    for rank, place in enumerate(places):
+        own = placement.environment_of_name(place, world, token, program.env)
+        planned.append((place, own | driven | placement.numbered(rank, len(places), port)))
+    return planned
 
 
 def jobs(program: Program, path: str, planned: Planned) -> list[Job]:

@@ -29,7 +29,7 @@ from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.limits import verdict_on
 from gpumap.judge.phrases import interval
 from gpumap.judge.scaling import INCONCLUSIVE, judge_scaling, reaches, sentence
-from gpumap.launch.placement import Shared, environment_of_all, joined, places
+from gpumap.launch.placement import environment_of_all, joined, places
 from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
 from gpumap.launch.watching import Watch, units_of
@@ -211,9 +211,10 @@ class _Runs:
     def _whole(self, count: int) -> Job:
         """Return the program as one process with all of so many names."""
         chosen, program = self._places[:count], self._program
-        shared, place = Shared("scale", 0, backend=self._request.backend), joined(chosen)
+        place, backend = joined(chosen), self._request.backend
         given = kept([place.device for place in chosen], without_ranks(program.env))
-        env = given | environment_of_all(chosen, shared, program.env)
+        env = given | environment_of_all(chosen, "scale", program.env)
+        env |= {"GPUMAP_BACKEND": backend} if backend else {}
         return Job(place.name, self._path, program.command or (), env, place)
 
     def _ranks(self, count: int) -> list[Job]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VALUED = {"--map": "option", "--backend": "backend", "--name": "name", "--rank-from": "rank_from"}
 FLAGS = {"--no-bind": "no_bind", "--verify": "verify", "--quiet": "quiet"}
 VARIABLES = {"GPUMAP_BACKEND": "backend", "GPUMAP_RANK_FROM": "rank_from"}
-_CLICKS = ("GPUMAP_NO_BIND", "GPUMAP_VERIFY", "GPUMAP_QUIET", "GPUMAP_DRY_RUN", "_GPUMAP_COMPLETE")
+_CLICKS = ("GPUMAP_NO_BIND", "GPUMAP_VERIFY", "GPUMAP_QUIET", "_GPUMAP_COMPLETE")
 
 
 def start(arguments: Sequence[str]) -> int | None:

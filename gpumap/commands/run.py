@@ -74,11 +74,6 @@ def watch(program: Program, /, **options: Any) -> None:
 
 _backend = backend_option("Drive the devices with this backend, in the processes too.")
 _no_bind = setting("--no-bind", is_flag=True, help="Bind no process to cores.")
-_dry_run = setting(
-    "--dry-run",
-    is_flag=True,
-    help="Print the placement and variables; start nothing.",
-)
 _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the placement on stderr.")
 
 
@@ -95,7 +90,11 @@ _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the pl
 )
 @_backend
 @_no_bind
-@_dry_run
+@setting(
+    "--dry-run",
+    is_flag=True,
+    help="Print the placement and variables; start nothing.",
+)
 @setting(
     "--output-dir",
     metavar="DIR",
@@ -152,7 +151,6 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     help="Compare the cores and the visible devices with the plan before the command starts, and "
     "the devices with those of the node's other ranks.",
 )
-@_dry_run
 @_quiet
 @click.pass_obj
 def exec_(program: Program, /, **options: Any) -> None:

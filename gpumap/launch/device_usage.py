@@ -10,7 +10,6 @@ psutil has no processor of a thread, and no children without a look at every pro
 from __future__ import annotations
 
 import os
-import signal
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -90,31 +89,25 @@ def read(path: str) -> bytes:
     return found
 
 
-def process(root: str, pid: int, *, whole: bool = False) -> ProcessSnapshot | None:
+def process(root: str, pid: int) -> ProcessSnapshot | None:
     """Return a process, its threads and its children; None: it is gone.
 
-    The time of threads that have ended is of no known core. `whole` has it in the first thread.
+    The time of threads that have ended is of no known core.
     """
     folder = f"{root}/proc/{pid}"
-    fields = _fields(read(f"{folder}/stat" if whole else f"{folder}/task/{pid}/stat"))
+    fields = _fields(read(f"{folder}/task/{pid}/stat"))
     if fields is None:
         return None
     ids, threads = [pid], {pid: _spent(fields)}
     if fields[_THREADS] != b"1":
         ids += [int(n) for n in _names(f"{folder}/task") if n.isdigit() and int(n) != pid]
-        every = ((id_, _fields(read(f"{folder}/task/{id_}/stat"))) for id_ in ids[1:] if not whole)
+        every = ((id_, _fields(read(f"{folder}/task/{id_}/stat"))) for id_ in ids[1:])
         threads |= {thread: _spent(found) for thread, found in every if found}
     children = b" ".join(read(f"{folder}/task/{thread}/children") for thread in ids)
     pids = tuple(int(word) for word in children.split() if word.isdigit())
     ended = fields[0] == b"Z" and fields[_THREADS] == b"1"
     waited = sum(map(int, fields[_WAITED])) / TICKS
     return ProcessSnapshot(int(fields[_START]), threads, pids, waited, ended)
-
-
-def drops_children(root: str, pid: int) -> bool:
-    """Return whether children of a process end with no trace: it ignores SIGCHLD."""
-    _, _, rest = read(f"{root}/proc/{pid}/status").partition(b"\nSigIgn:")
-    return bool(rest) and bool(int(rest.split(None, 1)[0], 16) >> (signal.SIGCHLD - 1) & 1)
 
 
 def children(root: str) -> set[int]:

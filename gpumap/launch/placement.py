@@ -177,27 +177,7 @@ def _divided(
 
 
 TOKEN = "GPUMAP_RUN"  # noqa: S105 - the name of a variable: by its value a run knows its processes
-_OF_ALL = ("GPUMAP_WORLD", TOKEN, "OMP_NUM_THREADS", "GPUMAP_BACKEND")  # in one process too
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all processes of a run are told alike."""
-
-    token: str
-    port: int
-    backend: str | None = None  # what was asked to drive the devices
-
-
-def environments(
-    places: Sequence[Place], shared: Shared, given: Mapping[str, str]
-) -> tuple[dict[str, str], ...]:
-    """Return for each place the variables that its process gets beside those that were `given`."""
-    world = world_of(places)
-    return tuple(
-        _environment(place, rank, len(places), world, shared, given)
-        for rank, place in enumerate(places)
-    )
+_OF_ALL = ("GPUMAP_WORLD", TOKEN, "OMP_NUM_THREADS")  # in one process too
 
 
 def world_of(places: Iterable[Place]) -> str:
@@ -224,40 +204,38 @@ def inside(place: Place, cores: tuple[int, ...], seen: Visible) -> str:
 
 
 def environment_of_all(
-    places: Sequence[Place], shared: Shared, given: Mapping[str, str]
+    places: Sequence[Place], token: str, given: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables of one process that has several names; it is no rank of a job."""
     whole, seen = joined(places), visible([place.device for place in places], given)
-    own = environment_of_name(whole, world_of(places), shared, given)
+    own = environment_of_name(whole, world_of(places), token, given)
     found = {key: value for key, value in own.items() if key in _OF_ALL}
     found["GPUMAP_COUNT"] = str(len(places))
     own_map = (f"{place.name}->{inside(place, whole.cores, seen)}" for place in places)
     return found | {"GPUMAP_CONTEXTS": ";".join(own_map), **seen.variables}
 
 
-def _environment(
-    place: Place, rank: int, size: int, world: str, shared: Shared, given: Mapping[str, str]
-) -> dict[str, str]:
-    ranks = {
+def numbered(rank: int, ranks: int, port: int) -> dict[str, str]:
+    """Return the variables of a rank, as torchrun sets them."""
+    return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(size),
-        "LOCAL_WORLD_SIZE": str(size),
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(shared.port),
+        "MASTER_PORT": str(port),
     }
-    return environment_of_name(place, world, shared, given) | ranks
 
 
 def environment_of_name(
-    place: Place, world: str, shared: Shared, given: Mapping[str, str]
+    place: Place, world: str, token: str, given: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables of a process that has one name, without those that number it.
 
     Args:
         place: where it runs.
         world: the whole map.
-        shared: what all processes are told alike.
+        token: what identifies the processes of a run.
         given: the environment in which its device was found.
     """
     seen = visible([place.device], given)
@@ -266,10 +244,8 @@ def environment_of_name(
         "GPUMAP_DEVICE": identity(place.device),
         "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores, seen)}",
         "GPUMAP_WORLD": world,
-        TOKEN: shared.token,
+        TOKEN: token,
     }
     if not given.get("OMP_NUM_THREADS"):
         found["OMP_NUM_THREADS"] = str(place.threads)
-    if shared.backend is not None:
-        found["GPUMAP_BACKEND"] = shared.backend
     return found | dict(seen.variables)

@@ -12,8 +12,7 @@ processes have open. CUDA devices: NVML, by process.
 What no look sees is in the CPU time that the kernel adds up of all that end. It, and that of
 threads that may have moved between two looks, can be of any core, as far as the core was busy at
 all: where it would be the use of a core, the core is not `not-used`. Nor is a GPU, where children
-that no look saw took as much as to open one does. A process that ignores SIGCHLD lets the time of
-its children go: there nothing is `not-used`.
+that no look saw took as much as to open one does.
 """
 
 from __future__ import annotations
@@ -110,12 +109,9 @@ class Watch:
                 self._names.setdefault(core, []).append(binding.name)
         self._sums = {binding.name: _Sum() for binding in bindings}
         self._roots: dict[int, str | None] = {}
-        self._root_of: dict[int, int] = {}
         self._before: dict[int, usage.ProcessSnapshot] = {}
-        self._seen_of: dict[int, float] = {}  # seconds of the processes below each root
         # Seconds of CPU time: of a known core; of what the roots start; of it, seen while it ran.
         self._placed = self._below = self._alive = 0.0
-        self._dropped = False  # whether the time of some may be in no sum
         self._late = True  # whether most of a process came after the last look
         self._devices = Devices((binding.device for binding in bindings), root, library)
         self._spent: Callable[[], float] = (lambda: 0.0) if root else time.process_time
@@ -159,7 +155,6 @@ class Watch:
             self._sums[name].add(sight, began, ended)
         working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in seen.items()]
         self._worked.append((ended - began, sum(working)))
-        self._dropped |= any(usage.drops_children(self._root, pid) for pid in processes)
         self._before, self._last = processes, now
         self.looks += 1
         self.due = now + min(self._interval, max(ended, _FIRST))
@@ -168,13 +163,14 @@ class Watch:
 
     @property
     def unseen(self) -> float:
-        """Return the seconds of CPU time that are of no known core."""
-        return max(0.0, self.cpu - self._placed)
+        """Return the seconds of CPU time that are of no known core; of what is bound none are."""
+        bound = self._roots and all(self._roots.values())
+        return 0.0 if bound else max(0.0, self.cpu - self._placed)
 
     @property
     def blind(self) -> bool:
         """Return whether a process that no look saw may have opened a device."""
-        return self._dropped or round(self._below - self._alive, 6) >= _OPENED
+        return round(self._below - self._alive, 6) >= _OPENED
 
     def last(self, pid: int) -> None:
         """Look at a process that has ended while the kernel shows it: until it is waited for."""
@@ -191,22 +187,9 @@ class Watch:
             return
         last = self._before.get(pid) if pid in self._roots else None
         self._below += seconds if last is None or self._late else last.waited
-        rest = max(0.0, seconds - self._seen_of.get(pid, 0.0))
-        names = [bound] if (bound := self._roots.get(pid)) else []
-        if not names and last is not None and last.ended and rest < _TICKED:  # a part of a tick
-            names = self._names.get(last.threads[pid].processor, [])
-        self._placed += rest if names else 0.0
-        for name in names:
-            self._add_rest(name, rest)
-
-    def _add_rest(self, name: str, rest: float) -> None:
-        """Add what a process did on a name's cores from the last look to its end."""
-        found, width = self._sums[name], self._widths[name]
-        last_look, now = self._last - self._began, self.elapsed
-        found.worked += rest / width
-        found.known = max(found.known, now)
-        if rest >= max(_IDLE * (now - last_look) * width, _TICKED):
-            found.idle, found.until = max(found.idle, last_look - found.until), now
+        if name := self._roots.get(pid):  # all its work was on the cores of this name
+            found = self._sums[name]
+            found.worked, found.known = seconds / self._widths[name], self.elapsed
 
     def _stop(self) -> None:
         """Take the cores' time at the moment that is the program's end."""
@@ -248,20 +231,15 @@ class Watch:
 
     def _walk(self) -> dict[int, usage.ProcessSnapshot]:
         """Return the processes that live, below those that were added."""
-        orphans = usage.children(self._root) - self._own - set(self._roots)
-        waiting = [(pid, pid) for pid in self._roots]
-        waiting += [(pid, self._root_of.get(pid, pid)) for pid in orphans]
-        waiting += [(pid, self._root_of[pid]) for pid in self._before if pid in self._root_of]
+        waiting = [*self._roots, *usage.children(self._root)]
         found: dict[int, usage.ProcessSnapshot] = {}
         while waiting:
-            pid, top = waiting.pop()
+            pid = waiting.pop()
             if pid in found or pid in self._own:
                 continue
-            whole = self._roots.get(top) is not None
-            if (seen := usage.process(self._root, pid, whole=whole)) is not None:
+            if (seen := usage.process(self._root, pid)) is not None:
                 found[pid] = seen
-                self._root_of[pid] = top
-                waiting += [(child, top) for child in seen.children]
+                waiting += seen.children
         return found
 
     def _cores(
@@ -270,17 +248,15 @@ class Watch:
         """Return what each name of cores got of their time."""
         worked = dict.fromkeys(self._widths, 0.0)
         for pid, seen in processes.items():
-            before, top, spent = self._before.get(pid), self._root_of[pid], 0.0
+            before, spent = self._before.get(pid), 0.0
             last = before.threads if before and before.start == seen.start else {}
-            bound = self._roots.get(top)
             for thread, (now, processor) in seen.threads.items():
                 more = max(0.0, now - (last[thread].seconds if thread in last else 0.0))
                 spent += more
-                for name in [bound] if bound else self._names.get(processor, ()):
+                for name in self._names.get(processor, ()):
                     worked[name] += more
-                if more and not bound:
+                if more:
                     self._doubt(thread, processor, more)
-            self._seen_of[top] = self._seen_of.get(top, 0.0) + spent
             self._placed += spent
             self._alive += spent if pid not in self._roots and not seen.ended else 0.0
         shares = {name: each / passed / self._widths[name] for name, each in worked.items()}
@@ -329,8 +305,7 @@ class Watch:
         perhaps = worked + found.doubt + self.unseen
         if self._counted(binding.device.cores):  # it did no more than the cores did at all
             perhaps = min(perhaps, self._busy(binding.device.cores))
-        unclear = self._dropped or perhaps >= least
-        return ("unknown", "short-lived") if unclear else ("not-used", None)
+        return ("unknown", "short-lived") if perhaps >= least else ("not-used", None)
 
     def _counted(self, cores: Iterable[int]) -> bool:
         """Return whether the kernel tells how busy cores are; some containers show zeros."""

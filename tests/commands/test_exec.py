@@ -228,13 +228,6 @@ def test_a_command_that_is_not_there_ends_as_in_a_shell(gpumap):
         assert gpumap("exec", "a->cpu0", "--name", "a", "--", command).code == code
 
 
-def test_a_dry_run_shows_the_place_and_the_variables(node):
-    answer = node("exec", FOUR, "--name", "dev2", "--dry-run", "--", "touch", "started")
-    assert (answer.code, answer.err) == (0, "")
-    assert f"  CUDA_VISIBLE_DEVICES={UUIDS[2]}\n" in answer.out
-    assert not (node.folder / "started").exists()
-
-
 def test_the_command_has_the_signals_of_a_shells_command(gpumap):
     """Python ignores SIGPIPE and SIGXFSZ, which the command must not inherit; others stay."""
     status = "/proc/self/status"

@@ -4,11 +4,11 @@ import pytest
 
 from gpumap.backends.numpy import cores
 from gpumap.launch.placement import (
-    Shared,
     environment_of_all,
-    environments,
+    environment_of_name,
     joined,
     places,
+    world_of,
 )
 from gpumap.machine.topology import read
 from gpumap.model import Binding, Device, DeviceRef, Kind, replace
@@ -110,14 +110,16 @@ def test_nothing_is_bound_where_that_is_asked(eight):
     assert (place.cores, place.why) == ((), "not bound: this system cannot bind a process to cores")
 
 
-SHARED = Shared("token", 1234)
+def environments(found, given):
+    world = world_of(found)
+    return [environment_of_name(place, world, "token", given) for place in found]
 
 
 def test_a_device_is_told_by_its_identity(eight):
     """By its address where it has no UUID: a wrong one would hide it. All cores are `cpu`."""
     every = cores(read(eight.root))
     devices = gpu(3), every[5], gpu(3, uuid=None), every[-1]
-    first, second, third, last = environments(placed(eight, *devices), SHARED, {})
+    first, second, third, last = environments(placed(eight, *devices), {})
     assert first["CUDA_VISIBLE_DEVICES"] == f"{UUID}3"
     assert first["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3"
     assert (second["CUDA_VISIBLE_DEVICES"], second["GPUMAP_CONTEXTS"]) == ("", "n1->cpu0")
@@ -132,12 +134,12 @@ def test_a_device_with_a_number_alone_is_the_first_one_inside(eight):
     refs = [DeviceRef(Kind.ROCM, number) for number in (2, 0)]
     every = [Device(str(ref), Kind.ROCM, ref, "MI300X", "torch") for ref in refs]
     both = placed(eight, *every)
-    for found, ref in zip(environments(both, SHARED, {}), refs, strict=True):
+    for found, ref in zip(environments(both, {}), refs, strict=True):
         assert found["HIP_VISIBLE_DEVICES"] == str(ref.index)
         assert found["GPUMAP_CONTEXTS"].endswith("->rocm0")
         assert found["GPUMAP_DEVICE"] == str(ref)
         assert found["GPUMAP_WORLD"] == "n0->rocm2;n1->rocm0"
-    whole = environment_of_all(both, SHARED, {})
+    whole = environment_of_all(both, "token", {})
     assert whole["HIP_VISIBLE_DEVICES"] == "2,0"
     assert whole["GPUMAP_CONTEXTS"] == "n0->rocm0;n1->rocm1"
 
@@ -146,7 +148,7 @@ def test_one_process_of_several_names_has_the_devices_and_cores_of_all(eight):
     """A core is told by its place among those that it may run on; without a UUID none is hidden."""
     every = cores(read(eight.root))
     both = placed(eight, gpu(3), every[5], every[2])
-    whole, found = joined(both), environment_of_all(both, SHARED, {})
+    whole, found = joined(both), environment_of_all(both, "token", {})
     assert set(whole.cores) == {core for place in both for core in place.cores}
     inside = [sorted(whole.cores).index(place.cores[0]) for place in both[1:]]
     assert found["GPUMAP_CONTEXTS"] == f"n0->cuda@{UUID}3;n1->cpu{inside[0]};n2->cpu{inside[1]}"
@@ -154,9 +156,9 @@ def test_one_process_of_several_names_has_the_devices_and_cores_of_all(eight):
     assert (found["GPUMAP_RUN"], "RANK" in found) == ("token", False)
     assert int(found["OMP_NUM_THREADS"]) == sum(place.threads for place in both)
     two = placed(eight, gpu(2), gpu(3))
-    assert environment_of_all(two, SHARED, {})["CUDA_VISIBLE_DEVICES"] == f"{UUID}2,{UUID}3"
+    assert environment_of_all(two, "token", {})["CUDA_VISIBLE_DEVICES"] == f"{UUID}2,{UUID}3"
     hidden = placed(eight, gpu(2), gpu(3, uuid=None))
-    assert "CUDA_VISIBLE_DEVICES" not in environment_of_all(hidden, SHARED, {})
+    assert "CUDA_VISIBLE_DEVICES" not in environment_of_all(hidden, "token", {})
 
 
 def test_one_process_is_bound_where_each_of_its_names_is(eight):
@@ -172,5 +174,5 @@ def test_one_process_is_bound_where_each_of_its_names_is(eight):
 ])  # fmt: skip
 def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
     """An empty variable says nothing: OpenMP would take every core for each process."""
-    (found,) = environments(placed(eight, gpu(0)), SHARED, given)
+    (found,) = environments(placed(eight, gpu(0)), given)
     assert found.get("OMP_NUM_THREADS") == threads
