@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-import stat
+import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -12,75 +13,55 @@ if TYPE_CHECKING:
     from typing import IO
 
 LONGEST = 65536  # bytes of a line; a longer one is passed on in pieces
-CHUNK = 65536
-_FULL = 1 << 20  # bytes that may wait for who reads; then the processes wait too
-_PIPE = 4096  # what a pipe takes whole, and without a wait, when it takes anything
+_CHUNK = 65536
 _KEPT = 10  # last lines
 _SHOWN = 300  # bytes of each
+_writing = threading.Lock()  # stdout and stderr may be one pipe
 
 
 class Sink:
-    """Where output goes. A slow reader never holds the launcher up."""
+    """Where output goes. Who writes waits for a slow reader, and so does the process behind it."""
 
     def __init__(self, descriptor: int, *, vital: bool = True) -> None:
         """Write to a file; what it fails with ends a run if it is `vital`."""
-        self.descriptor = descriptor
         self.vital = vital
         self.failed: OSError | None = None
-        self._pending = bytearray()
-        self._plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether something was not written yet."""
-        return bool(self._pending)
-
-    @property
-    def full(self) -> bool:
-        """Whether nothing more should come."""
-        return len(self._pending) >= _FULL
+        self._descriptor = descriptor
+        self._poll = select.poll()  # who started gpumap may have made it non-blocking
+        self._poll.register(descriptor, select.POLLOUT)
 
     def write(self, data: bytes | bytearray) -> None:
-        """Take data, and write as much as can be."""
-        if self.failed is None:
-            self._pending += data
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what can be written now; where that fails, nothing is taken any more."""
-        try:
-            while self._pending and self._ready():
-                written = os.write(self.descriptor, self._piece())
-                del self._pending[:written]
-        except OSError as error:
-            self.failed = error
-            self._pending.clear()
-
-    def _ready(self) -> bool:
-        if self._plain:
-            return True
-        poll = select.poll()
-        poll.register(self.descriptor, select.POLLOUT)
-        return bool(poll.poll(0))
-
-    def _piece(self) -> bytes:
-        """Return what to write next: whole lines, where one ends in time."""
-        if self._plain or len(self._pending) <= _PIPE:
-            return bytes(self._pending)
-        cut = self._pending.rfind(b"\n", 0, _PIPE) + 1
-        return bytes(self._pending[: cut or _PIPE])
+        """Write all data; where that fails, nothing is written any more."""
+        with _writing:
+            try:
+                while data and not self.failed:
+                    self._poll.poll()
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError as error:
+                self.failed = error
 
 
-class Stream:
+class Stream(threading.Thread):
     """One output of one process, on its way from a pipe to a sink."""
 
     def __init__(self, pipe: IO[bytes], sink: Sink, prefix: bytes | None) -> None:
         """Put `prefix` before each line; None: bytes go on as they come."""
+        super().__init__(daemon=True)
         self.pipe = pipe
         self.sink = sink
+        self.since: float | None = None  # when it began to wait for output; None: it writes
         self._prefix = prefix
         self._begun = bytearray()  # a line without its end
         self._last: deque[bytes] = deque(maxlen=_KEPT)
+
+    def run(self) -> None:
+        """Pass on all that comes."""
+        self.since = time.monotonic()
+        while data := self.pipe.read(_CHUNK):
+            self.since = None
+            self.take(data)
+            self.since = time.monotonic()
+        self.end()
 
     @property
     def last(self) -> list[bytes]:

@@ -18,7 +18,7 @@ import psutil
 
 from gpumap.errors import QuestionError
 from gpumap.launch.process import Process, start
-from gpumap.launch.streams import CHUNK, Stream
+from gpumap.launch.streams import Stream
 from gpumap.machine.process_control import adopt_orphans
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _TWICE = 0.2  # seconds in which a signal is the same one, come by two ways
 _KILLED = 10.0  # seconds that the kernel has to end what it was told to
 _DRAINED = 0.5  # seconds without a byte, when no writer is left
 _SIGNALLED = 128
-_LONGEST = 3600.0  # seconds of a wait: poll cannot take those of a month
+_LONGEST = 0.2  # seconds of a wait: a reader that goes away sends no signal
 
 
 class Signals:
@@ -96,8 +96,7 @@ class Run:
         self._limit = limit
         self._signals = Signals()
         self._alive: dict[int, Process] = {}
-        self._streams: list[Stream] = []  # those that are open
-        self._sinks: list[Sink] = []
+        self._streams: list[Stream] = []
         self._ending = Ending("done", 0)
         self._deadline: float | None = None
         self._number: int = signal.SIGTERM  # by which they are asked to end
@@ -123,7 +122,8 @@ class Run:
             self._grace = 0.0
             self._end()
         for stream in self._streams:
-            stream.pipe.close()
+            if not stream.is_alive():
+                stream.pipe.close()
         adopt_orphans(orphans=False)
         self._signals.__exit__()
 
@@ -140,11 +140,12 @@ class Run:
         if out and err and child.stdout and child.stderr:
             process.streams = Stream(child.stdout, *out), Stream(child.stderr, *err)
             self._streams += process.streams
-            self._sinks += [sink for sink, _ in (out, err) if sink not in self._sinks]
         return process
 
     def wait(self) -> Ending:
         """Wait for all to end, and end them where that is due; return what came first."""
+        for stream in self._streams:
+            stream.start()
         while self._alive and self._ending.why == "done":
             self._once(self._due())
         self._end()
@@ -157,39 +158,16 @@ class Run:
         now = time.monotonic()
         return min([_LONGEST, *(max(0.0, at - now) for at in times if at is not None)])
 
-    def _once(self, seconds: float) -> bool:
-        """Wait for the next thing to happen, and act; return whether there was any output."""
-        readable = {s.pipe.fileno(): s for s in self._streams if not s.sink.full}
-        writable = {s.descriptor: s for s in self._sinks if s.waiting}
+    def _once(self, seconds: float) -> None:
+        """Wait for the next thing to happen, and act."""
         poll = select.poll()
-        for pipe in (self._signals.pipe, *readable):
-            poll.register(pipe, select.POLLIN)
-        for descriptor in writable:
-            poll.register(descriptor, select.POLLOUT)
-        happened = poll.poll(1000 * seconds + 1)
-        for descriptor, _ in happened:
-            if descriptor in readable:
-                self._read(readable[descriptor])
-            elif descriptor in writable:
-                writable[descriptor].flush()
+        poll.register(self._signals.pipe, select.POLLIN)
+        poll.poll(1000 * seconds + 1)
         self._hear()
         self._reap()
         if self._watch and self._alive:
             self._watch.glance()
         self._judge()
-        return bool(happened or writable)
-
-    def _read(self, stream: Stream) -> None:
-        data = os.read(stream.pipe.fileno(), CHUNK)
-        if data:
-            stream.take(data)
-        else:
-            self._close(stream)
-
-    def _close(self, stream: Stream) -> None:
-        stream.end()
-        stream.pipe.close()
-        self._streams.remove(stream)
 
     def _hear(self) -> None:
         """Pass on a signal; a second one ends all at once."""
@@ -205,7 +183,7 @@ class Run:
         late = self._deadline is not None and time.monotonic() >= self._deadline
         if late and self._alive:
             self._hurried = self._finish("timeout", 124) or self._hurried
-        elif any(sink.vital and sink.failed for sink in self._sinks):
+        elif any(stream.sink.vital and stream.sink.failed for stream in self._streams):
             self._finish("closed", 141)
 
     def _finish(self, why: Why, code: int, process: Process | None = None) -> bool:
@@ -254,13 +232,17 @@ class Run:
         return [process for process in found if process not in self._before]
 
     def _drain(self) -> None:
-        """Pass on what was printed; wait for a slow reader, unless the run must end."""
-        while self._streams or any(sink.waiting for sink in self._sinks):
-            if self._hurried and time.monotonic() > self._kill_at + self._grace:
+        """Let pass what was printed; wait for a slow reader, unless the run must end."""
+        while left := [stream for stream in self._streams if stream.is_alive()]:
+            now = time.monotonic()
+            if self._hurried and now > self._kill_at + self._grace:
                 return
-            if not self._once(_DRAINED):
-                for stream in [*self._streams]:  # who has the pipe is no process of this run
-                    self._close(stream)
+            if all(stream.since and now > stream.since + _DRAINED for stream in left):
+                for stream in left:  # who has the pipe is no process of this run
+                    stream.end()
+                return
+            left[0].join(_AGAIN)
+            self._once(0.0)
 
 
 def _ended_child() -> int:

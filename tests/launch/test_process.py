@@ -31,8 +31,8 @@ def streamed(sink, *chunks, prefix=b"[a] ", ended=True):
 
 
 def written(sink):
-    os.lseek(sink.descriptor, 0, os.SEEK_SET)
-    return os.read(sink.descriptor, 1 << 20)
+    os.lseek(sink._descriptor, 0, os.SEEK_SET)
+    return os.read(sink._descriptor, 1 << 20)
 
 
 @pytest.mark.parametrize("prefix", [b"[a] ", None])
