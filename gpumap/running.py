@@ -28,7 +28,7 @@ from gpumap.errors import (
     WrongDataError,
 )
 from gpumap.parse import parse_map
-from gpumap.session_file import OF_MPIRUN, training
+from gpumap.session_file import GPUMAP, OF_MPIRUN, training
 from gpumap.text import fix, middle
 
 if TYPE_CHECKING:
@@ -47,13 +47,6 @@ _ERRORS: dict[int, type[GpumapError]] = {
     Exit.WRONG_DATA: WrongDataError,
     Exit.TIMEOUT: TimedOut,
 }
-_PROGRAM = """
-import sys
-from gpumap.machine import process_control
-process_control.die_with_parent()
-from gpumap.__main__ import main
-sys.exit(main())
-"""
 _BECOME = """
 import os, sys
 from gpumap.machine import process_control
@@ -344,7 +337,7 @@ def _run(
         target = Path(path) / "report.json"
         with _startable():
             ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
-                [sys.executable, "-P", "-c", _PROGRAM, *command, *given,
+                [sys.executable, "-P", "-c", _BECOME, *GPUMAP, *command, *given,
                  f"--output={target}", "--format=plain"],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from gpumap.launch.placement import Place
     from gpumap.model import Device, MapText
 
-_NO_MAP = (
-    'give one: gpumap exec "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
-)
+_NO_MAP = 'give one: gpumap {} "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
 _NO_COMMAND = 'write it behind "--": gpumap exec MAP -- COMMAND ARG...'
 _BY_EXEC = "exec"  # in the place of what identifies the processes of a run
 _PATIENCE, _EACH = 5.0, 0.25  # seconds in which the other ranks of this node come; for each more
@@ -65,7 +63,7 @@ def execute(program: Program, request: ExecRequest) -> None:
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
     path = find_program(program.command[0], program)
-    source = _source(program, request)
+    source = given_map(program, (request.argument, request.option), "exec")
     try:
         env = _prepared(program, request, source)
     except GpumapError as error:
@@ -74,12 +72,17 @@ def execute(program: Program, request: ExecRequest) -> None:
     _become(program, path, env)
 
 
-def _source(program: Program, request: ExecRequest) -> MapText:
+def given_map(program: Program, where: tuple[str | None, str | None], command: str) -> MapText:
+    """Find the map of an argument, an option or a file, or of what is around.
+
+    Raises:
+        MapError: there is none; what was ignored has been said.
+    """
     env, cwd = program.env, program.cwd
-    source = sources.find(request.argument, request.option, env=env, cwd=cwd)
+    source = sources.find(*where, env=env, cwd=cwd)
     if source is None:
         _say(sources.ignored(env=env, cwd=cwd), program)
-        raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
+        raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP.format(command)),))
     return source
 
 

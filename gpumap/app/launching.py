@@ -8,6 +8,7 @@ import signal
 import stat
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from gpumap.app.command import not_executed, tell
 from gpumap.errors import QuestionError
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
 _LISTED = 8
-_SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 class Launching:
@@ -179,7 +179,5 @@ def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, O
 
 def _file_name(name: str) -> str:
     """Return a name as that of a file, different for different names."""
-    return "".join(
-        c if c in _SAFE or (c == "." and n) else "".join(f"%{b:02x}" for b in c.encode())
-        for n, c in enumerate(name)
-    )
+    quoted = quote(name, safe="", errors="surrogateescape")
+    return quoted.replace(".", "%2E", 1) if quoted.startswith(".") else quoted

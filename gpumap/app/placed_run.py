@@ -8,15 +8,15 @@ from _socket import socket  # what socket.socket is made of, without 5 ms of nam
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap import sources
 from gpumap.app.command import find_program, print_lines, tell
+from gpumap.app.execute import given_map
 from gpumap.app.guard import guard
 from gpumap.app.launching import Launching
 from gpumap.app.output import say
 from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended
 from gpumap.comm.ranks import without_ranks
-from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
+from gpumap.errors import GpumapError, QuestionError
 from gpumap.launch import placement
 from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
     Planned = Sequence[tuple[Place, Mapping[str, str]]]
 
-_NO_MAP = (
-    'give one: gpumap run "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
-)
 _NO_COMMAND = 'write it behind "--": gpumap run MAP -- COMMAND ARG...'
 _COLUMNS = ("name", "device", "PCI", "node", "cores", "how that is known")
 
@@ -91,11 +88,7 @@ def run_names(program: Program, request: RunRequest) -> None:
 
 def _resolved(program: Program, topology: Topology, request: RunRequest) -> Resolution:
     """Find the map and its devices; say what is wrong with it, with the place."""
-    env, cwd = program.env, program.cwd
-    source = sources.find(request.argument, request.option, env=env, cwd=cwd)
-    if source is None:
-        say(sources.ignored(env=env, cwd=cwd), program)
-        raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
+    source = given_map(program, (request.argument, request.option), "run")
     try:
         context_map = parse_map(source.text)
         resolution = resolve(context_map, inventory(program, topology, request.backend))

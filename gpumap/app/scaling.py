@@ -22,11 +22,8 @@ from gpumap.app.recording import Recording
 from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
 from gpumap.comm.ranks import without_ranks
 from gpumap.engine.estimates import located, ratio
-from gpumap.engine.stopping import EARLY, EARLY_LOOKS
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.exit_status import Gate, concluded
-from gpumap.judge.inconclusive import ENOUGH
-from gpumap.judge.limits import verdict_on
 from gpumap.judge.phrases import interval
 from gpumap.judge.scaling import INCONCLUSIVE, judge_scaling, reaches, sentence
 from gpumap.launch.placement import environment_of_all, joined, places
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
 _ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND'
 _ASK_LESS = "see what limits it, or request less"
 _LONGER, _IDLE = "raise --budget, and keep the machine idle", "repeat on an idle machine"
-_CONFIDENCE, _PRECISION = 0.95, 0.02
+_CONFIDENCE = 0.95
 _LOOK = 0.05  # seconds between two looks: a cause takes twenty of them
 # What a library says is missing where nothing has started it as one of several ranks.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -127,31 +124,29 @@ class _Runs:
         self._uses: dict[int, tuple[Use, ...]] = {}
 
     def take(self) -> None:
-        """Take turns until the speed-ups are known well enough, or the budget is spent."""
+        """Take turns until the budget is spent."""
         budget, began = self._request.budget, time.monotonic()
-        looks = [began + share * budget for share in EARLY_LOOKS]
         order, turn = [*self._taken], 0
         self._run(-1, order[-1])
-        first = now = time.monotonic()
+        first = time.monotonic()
         while not self.stopped and 1 in order and (len(order) > 1 or not turn):
             for count in order:
                 self._run(turn, count)
             order, turn = [count for count in order[::-1] if count not in self.failed], turn + 1
-            last, now = now, time.monotonic()
+            now = time.monotonic()
             self.each = (now - first) / turn
             if turn == 1 and not self._request.output.quiet:
                 took, most = map(units.time_of, (self.each, budget))
                 tell(self._program, f"note: a turn takes {took}, and --budget is {most}")
-            looked = any(last < look <= now for look in looks)
-            if now + self.each > began + budget or (looked and self._decided()):
+            if now + self.each > began + budget:
                 return
 
-    def judged(self, confidence: float = _CONFIDENCE) -> Scaling:
+    def judged(self) -> Scaling:
         """Return each number of names with what limits the largest."""
         how, command = self._request, self._program.command or ()
-        return judge_scaling(command, self.steps(confidence), ranks=how.ranks, weak=how.weak)
+        return judge_scaling(command, self._steps(), ranks=how.ranks, weak=how.weak)
 
-    def steps(self, confidence: float = _CONFIDENCE) -> list[ScaleStep]:
+    def _steps(self) -> list[ScaleStep]:
         """Return each number of names with its time and speed-up."""
         found, one = [], {run.turn: run.elapsed for run in self._taken[1]}
         for count, runs in self._taken.items():
@@ -163,34 +158,18 @@ class _Runs:
                     units_of(bound),
                     tuple(runs),
                     None if ending is None else _code(ending),
-                    located([*own.values()], "s", confidence) if own else None,
-                    self._speedup(count, one, own, confidence),
+                    located([*own.values()], "s", _CONFIDENCE) if own else None,
+                    self._speedup(count, one, own),
                     self._uses.get(count, ()),
                 )
             )
         return found
 
-    def _speedup(
-        self, count: int, one: dict[int, float], own: dict[int, float], confidence: float
-    ) -> Estimate | None:
+    def _speedup(self, count: int, one: dict[int, float], own: dict[int, float]) -> Estimate | None:
         """Return the speed-up against one name; if the work grows, of so many times the work."""
         done = count if self._request.weak else 1
         work = {turn: seconds * done for turn, seconds in one.items()}
-        return ratio(work, own, confidence) if count > 1 else None
-
-    def _decided(self) -> bool:
-        """Return whether an early look answers: speed-ups are precise, or the verdict is clear."""
-        gains = [step.speedup for step in self.steps() if step.speedup is not None]
-        if all(gain.high - gain.low <= 2 * _PRECISION * gain.value for gain in gains):
-            return True
-        found = self.judged(1.0 - 2 * EARLY)
-        limit, gain = self._request.expect, found.steps[-1].speedup
-        if gain is None or not gain.has_interval:
-            return False
-        if limit is not None:
-            return reaches(found, limit, gain) != "inconclusive"
-        least = ENOUGH * len(self._bindings)
-        return found.cause not in INCONCLUSIVE and verdict_on(">=", least, gain) != "inconclusive"
+        return ratio(work, own, _CONFIDENCE) if count > 1 else None
 
     def _run(self, turn: int, count: int) -> None:
         """Run the program once; turn -1 does not count."""

@@ -11,6 +11,7 @@ from gpumap.app.launching import Launching
 from gpumap.app.own_entry import inventory
 from gpumap.app.recording import Recording
 from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.judge.uses import names, of
 from gpumap.launch.process import Job
 from gpumap.launch.watching import Watch
 from gpumap.machine.topology import read
@@ -101,15 +102,9 @@ def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used
 
 def _unused(found: Utilisation) -> Problem | None:
     """Return what --expect-used makes of names that were not used, or may not have been."""
-    if names := _verdict("not-used", found):
-        return Problem(Diagnostic("not-used", f"{names} not used", hint=_SEE), Exit.NO)
-    if names := _verdict("unknown", found):
-        message = f"cannot tell whether {names} used"
+    if uses := of("not-used", found):
+        return Problem(Diagnostic("not-used", f"{names(uses)} not used", hint=_SEE), Exit.NO)
+    if uses := of("unknown", found):
+        message = f"cannot tell whether {names(uses)} used"
         return Problem(Diagnostic("inconclusive", message, hint=_SEE), Exit.INCONCLUSIVE)
     return None
-
-
-def _verdict(verdict: str, found: Utilisation) -> str:
-    """Return ``dev0, dev1 were``: the names with a verdict, or nothing."""
-    names = [use.name for use in found.uses if use.verdict == verdict]
-    return f"{', '.join(names)} {'was' if len(names) == 1 else 'were'}" if names else ""

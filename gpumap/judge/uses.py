@@ -30,9 +30,9 @@ WHY = {  # of a device: why its use is unknown
 
 def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     """Return whether the devices were used, and how well; a device that was not comes first."""
-    unused, unknown, used = (_of(verdict, result) for verdict in ("not-used", "unknown", "used"))
+    unused, unknown, used = (of(verdict, result) for verdict in ("not-used", "unknown", "used"))
     level: Level = "below" if unused else "untrusted" if unknown else "good"
-    rest = [f"{_names(unused)} not used."] if unused else []
+    rest = [f"{names(unused)} not used."] if unused else []
     rest += [_unclear(unknown)] if unknown else []
     shares = [(middle(use.name), use.busy) for use in used if use.busy is not None]
     listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEW])
@@ -54,17 +54,18 @@ def utilisation(report: Report, result: Utilisation) -> Headline:
     return answer(report, level, text)
 
 
-def _of(verdict: str, result: Utilisation) -> list[Use]:
+def of(verdict: str, result: Utilisation) -> list[Use]:
+    """Return the names with a verdict."""
     return [use for use in result.uses if use.verdict == verdict]
 
 
-def _names(uses: Sequence[Use]) -> str:
+def names(uses: Sequence[Use]) -> str:
     """Return ``dev0 was``, ``dev0 and dev1 were``; of many only how many they are."""
-    names = " and ".join(middle(use.name) for use in uses)
-    names = names if len(uses) <= _FEW else f"{len(uses)} devices"
-    return f"{names} {verb(uses, 'was', 'were')}"
+    listed = " and ".join(middle(use.name) for use in uses)
+    listed = listed if len(uses) <= _FEW else f"{len(uses)} devices"
+    return f"{listed} {verb(uses, 'was', 'were')}"
 
 
 def _unclear(unknown: Sequence[Use]) -> str:
     why = f": {WHY[unknown[0].why]}" if unknown[0].why else ""
-    return f"Cannot tell whether {_names(unknown)} used{why}."
+    return f"Cannot tell whether {names(unknown)} used{why}."

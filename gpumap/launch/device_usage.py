@@ -3,8 +3,8 @@
 Every function takes a root folder: "" for the running system, or a recorded tree. Formats: proc(5);
 https://docs.kernel.org/gpu/drm-usage-stats.html.
 
-Files are read by number and split as bytes: to look must cost next to nothing, and
-psutil has no processor of a thread, and no children without a look at every process.
+Files are split as bytes: to look must cost next to nothing, and psutil has no processor of a
+thread, and no children without a look at every process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.machine.nvml import Gpus
+from gpumap.machine.process_control import read
 from gpumap.machine.topology import pci_address
 from gpumap.model import Device, Kind, replace
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 
 TICKS = os.sysconf("SC_CLK_TCK")
-_CHUNK = 1 << 16
 _FIELDS = 37  # of /proc/PID/stat behind the name, up to the processor
 _UTIME, _STIME, _THREADS, _START, _PROCESSOR = 11, 12, 17, 19, 36
 _WAITED = slice(13, 15)  # time of children that were waited for
@@ -70,23 +70,6 @@ class DrmUse(NamedTuple):
     clients: dict[tuple[str, int], Client]
     hidden: bool  # its files may not be looked at
     compute: bool  # it has AMD's compute driver open
-
-
-def read(path: str) -> bytes:
-    """Return the content of a file; nothing where there is none, or no permission."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, ValueError):
-        return b""
-    try:
-        found = data = os.read(file, _CHUNK)
-        while len(data) == _CHUNK:
-            found += (data := os.read(file, _CHUNK))
-    except OSError:  # the process has ended
-        return b""
-    finally:
-        os.close(file)
-    return found
 
 
 def process(root: str, pid: int) -> ProcessSnapshot | None:

@@ -176,8 +176,7 @@ class Watch:
         """Look at a process that has ended while the kernel shows it: until it is waited for."""
         if pid in self._roots:
             self._stop()
-            before, now = self._last - self._began, self._until - self._began
-            self._late = pid not in self._before or before < now / 2
+            self._late = pid not in self._before or 2 * self._last < self._began + self._until
             self.look()
 
     def reaped(self, pid: int, seconds: float) -> None:
@@ -221,10 +220,11 @@ class Watch:
         if len(self._widths) == len(self._bindings):  # all are cores
             worked = self.cpu
             others = max(self._busy(self._names) - worked - self._own_spent, 0.0)
-        lost = (round(seconds, 3) for seconds in phases(self._worked))
+        start, serial, uneven, idle = (round(seconds, 3) for seconds in phases(self._worked))
         names = tuple(
             round(found.worked * self._widths.get(name, 1), 3) for name, found in self._sums.items()
         )
+        lost = start, serial, uneven, idle
         return TimedRun(turn, self.elapsed, worked, *lost, names, self.looks, others)
 
     # --- processes

@@ -161,7 +161,7 @@ def stuck(pid: int) -> bool:
     """Return whether a thread of a process is in a call of the kernel that no signal ends."""
     with suppress(OSError):
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - as below
-        stats = (_read(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+        stats = (read(f"/proc/{pid}/task/{thread}/stat") for thread in threads)
         return any(stat.rpartition(b") ")[2][:1] == b"D" for stat in stats)
     return False
 
@@ -174,20 +174,21 @@ def children(mark: bytes = b"") -> set[int]:
     found = set()
     with suppress(OSError):
         for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 - pathlib is slow
-            for pid in _read(f"/proc/self/task/{thread}/children").split():
-                if mark in _read(f"/proc/{int(pid)}/environ"):
+            for pid in read(f"/proc/self/task/{thread}/children").split():
+                if mark in read(f"/proc/{int(pid)}/environ"):
                     found.add(int(pid))
     return found
 
 
 def stat_fields(process: int) -> list[str]:
     """Return the fields of /proc/PID/stat from the state on; none of a process that is gone."""
-    return _read(f"/proc/{process}/stat").rpartition(b")")[2].decode().split()
+    return read(f"/proc/{process}/stat").rpartition(b")")[2].decode().split()
 
 
-def _read(path: str) -> bytes:
+def read(path: str) -> bytes:
+    """Return the content of a file; nothing where there is none, or no permission."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - as above
-            return file.read()
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - as above
+            return file.readall()
     except OSError:  # it has ended, or is another user's
         return b""

@@ -264,6 +264,14 @@ def test_what_is_verified_without_a_launcher_is_said_too(node):
     assert said.startswith(f"verified: dev1 is cuda@{UUIDS[1]}, ")
 
 
+def test_a_device_without_an_identity_may_be_another_one(node):
+    """Both GPUs of AMD are alike to who reads them back."""
+    node.fake(script({"ref": "rocm0"}, {"ref": "rocm1"}))
+    said = become(node, "a->rocm1", "--verify")[1]
+    assert "warning: a: its driver shows one device and no identity" in said
+    assert "warning: " not in become(node, "a->cpu0", "--verify")[1]
+
+
 def test_a_full_disk_is_no_place_to_meet(node):
     """A limit on the size of files has the same end: the system does not write the claim."""
     command = 'ulimit -f 0; exec "$@"'

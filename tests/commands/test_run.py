@@ -274,7 +274,7 @@ def test_a_file_for_each_stream(gpumap):
     answer = gpumap(*QUIET, "--output-dir", "logs", "a->cpu0;../b->cpu0", "--", PYTHON, "-c", code)
     assert answer == Answer(0, "", "")
     found = {f.name: f.read_bytes() for f in (gpumap.folder / "logs").iterdir()}
-    names = ("a", "%2e.%2fb")
+    names = ("a", "%2E.%2Fb")
     assert found == {f"{n}.out": b"\xffout" for n in names} | {f"{n}.err": b"err\n" for n in names}
 
 

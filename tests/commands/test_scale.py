@@ -128,13 +128,8 @@ def test_turns_go_up_and_down(gpumap):
     (["--expect", "0.001"], 0, "pass"),
     (["--expect", "1000"], 1, "fail"),
 ])  # fmt: skip
-def test_what_is_expected_is_judged_by_the_interval_as_soon_as_it_is_clear(
-    gpumap, options, code, word
-):
-    """At a quarter of the budget or at half of it, however much the times vary."""
-    answer, report = scaled(gpumap, *options, budget="20s", code="pass")
-    runs = sum(run["elapsed_s"] for step in report["scaling"]["steps"] for run in step["runs"])
-    assert runs < 15 or report["scaling"]["cause"] == "cpu-contention"
+def test_what_is_expected_is_judged_by_the_interval(gpumap, options, code, word):
+    answer, report = scaled(gpumap, *options, budget="4s", code="pass")
     (verdict,) = report["verdicts"]
     if (word, report["scaling"]["cause"]) == ("fail", "cpu-contention"):
         code, word = 5, "inconclusive"
