@@ -16,7 +16,7 @@ OTHERS = {  # of docker, numactl, venv, launchers, profilers, trackers, and scri
     *("--gpus", "--cpus", "--device", "--cpuset-cpus", "--membind", "--cpunodebind"),
     *("--system-site-packages", "--only", "--pairs"),
     *("--nproc-per-node", "--no-python", "--ntasks-per-node", "--gpus-per-node"),
-    *("--gpus-per-task", "--kill-on-bad-exit"),
+    *("--gpus-per-task", "--kill-on-bad-exit", "--bind-to"),
     *("--project", "--testbed", "--adapter", "--file"),
     *("--stats", "--kernel-trace", "--memory-copy-trace", "--summary", "--device-timing"),
 }

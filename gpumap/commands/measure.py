@@ -161,7 +161,7 @@ def scale(program: Program, /, **options: Any) -> None:
     cores it may run on are those of its names, as `gpumap run` sets them. It reads nothing from
     stdin, and what it prints is not shown. With --ranks it is a process for each of these names,
     with RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them; a program of MPI starts its
-    own: -- sh -c 'mpirun -n $GPUMAP_COUNT gpumap exec -- COMMAND'.
+    own: -- sh -c 'mpirun --bind-to none -n $GPUMAP_COUNT gpumap exec -- COMMAND'.
 
     The exit code is 0 for an answer, 5 where it is inconclusive, that of the program where a run
     failed (128 and its number for a signal), and 124 after --timeout.

@@ -248,13 +248,13 @@ def test_lines_of_both_streams_are_whole_and_none_is_lost(gpumap):
     code = (
         f"import time; {NOTE}\n"
         "for byte in b'slow\\n': os.write(1, bytes([byte])); time.sleep(0.05)\n"
-        "for fd, byte in ((2, b'e'), (1, b'o')): os.write(fd, (byte * 999 + b'\\n') * 300)"
+        "for fd, byte in ((2, b'e'), (1, b'o')): os.write(fd, (byte * 999 + b'\\n') * 100)"
     )
     both = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code, stderr=subprocess.STDOUT)
     (pid,) = noted(gpumap, 1)
     until(lambda: not lives(pid))
     out, _ = both.communicate(timeout=LIMIT)
-    many = {b"[a] " + byte * 999: 300 for byte in (b"o", b"e")}
+    many = {b"[a] " + byte * 999: 100 for byte in (b"o", b"e")}
     assert Counter(out.splitlines()) == {b"[a] slow": 1} | many
 
 

@@ -19,7 +19,7 @@ from gpumap.comm.algorithms import SPLITS
 from gpumap.engine import ceilings
 from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
-from gpumap.judge import bottlenecks, programs
+from gpumap.judge import bottlenecks, scaling
 from gpumap.judge.exit_status import STATUS
 from gpumap.results import (
     copies,
@@ -122,8 +122,8 @@ def test_every_code_is_a_literal_where_it_is_made():
 
 
 @pytest.mark.parametrize(("kind", "listed"), [
-    ("metric", LISTED), ("cause", words("Explanation", "cause") | {*programs.CAUSES}),
-    ("cause", {*bottlenecks.CAUSES, *transfer_causes.CAUSES, *programs.CAUSES}),
+    ("metric", LISTED), ("cause", words("Explanation", "cause") | {*scaling.CAUSES}),
+    ("cause", {*bottlenecks.CAUSES, *transfer_causes.CAUSES, *scaling.CAUSES}),
     ("flag", set(DEFS["Measurement"]["properties"]["flags"]["items"]["enum"])),
     ("mark", words("SampleMark", "mark")), ("row status", words("Measurement", "status")),
     ("report status", set(SCHEMA["properties"]["status"]["enum"])),
