@@ -2,6 +2,7 @@
 
 import io
 import os
+import threading
 from itertools import pairwise
 
 import pytest
@@ -69,3 +70,18 @@ def test_each_line_has_its_name_however_it_comes(tmp_path_factory, lines, cuts):
 def test_a_line_without_an_end_is_passed_on_in_pieces(sink):
     streamed(sink, b"x" * LONGEST, b"y\n", ended=False)
     assert written(sink) == b"[a] " + b"x" * LONGEST + b"\n[a] y\n"
+
+
+def test_what_two_streams_write_to_one_pipe_is_not_mixed():
+    """The second waits until the first has written all, however slow the reader is."""
+    reading, writing = os.pipe()
+    texts = b"a" * (1 << 20), b"b"
+    writers = [threading.Thread(target=Sink(writing).write, args=(text,)) for text in texts]
+    writers[0].start()
+    got = os.read(reading, 1)
+    writers[1].start()
+    while len(got) < len(texts[0]) + 1:
+        got += os.read(reading, 4096)
+    assert got == texts[0] + texts[1]
+    for end in (reading, writing):
+        os.close(end)
