@@ -11,7 +11,7 @@ from ranks import by_mpirun, needs_mpi, needs_mpirun
 from scripts import script
 from shell import BIN, on_a_terminal
 
-from gpumap.app.process_job import Answer, node_names, unique_bindings
+from gpumap.app.rank_table import Answer, node_names, unique_bindings
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.comm.base import RankInfo
 from gpumap.model import Binding
