@@ -94,7 +94,7 @@ class Redaction:
 
 
 def host_names(env: Mapping[str, str]) -> set[str]:
-    """Return what this machine is called, by itself and by its shell."""
+    """Return the names of this machine: its own, and that of the variable."""
     names = {socket.gethostname(), env.get("HOSTNAME", "")}
     return names | {name.partition(".")[0] for name in names}
 
