@@ -415,7 +415,7 @@ def test_who_is_interrupted_ends_what_it_asked(monkeypatch):
     """The threads that wait for children would be waited for at the end."""
     inventory, ended = Inventory(Host({}, FOUR)), []
     monkeypatch.setattr("gpumap.inventory.end_all", lambda: ended.append(True))
-    inventory._backends["numpy"] = Mock(probe=Mock(side_effect=KeyboardInterrupt))
+    inventory._backends["numpy"] = Mock(spec=("probe",), probe=Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         inventory.ask(["numpy"])
     assert ended == [True]
