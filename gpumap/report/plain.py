@@ -36,7 +36,8 @@ def report(
     """
     lines = list(_sections(shown, room, verbose=verbose, filled=filled))
     # of an error without anything to show, stderr says all that there is
-    if shown.headline is not None and (lines or shown.status != "error"):
+    told = shown.status != "error" or any(line.parts for line in lines)
+    if shown.headline is not None and told:
         yield from _filled(shown.headline.text, room if filled else None, shown.headline.level)
     yield from lines
 
