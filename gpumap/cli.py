@@ -290,7 +290,8 @@ def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str
     if option and (map_ := next(dashed, None)):
         shown = f'"{map_}"' if {*'"$`\\!'}.isdisjoint(map_) else "MAP, quoted for your shell"
         return f'write a map that begins with "-" as --map={shown}'
-    if "->" not in arguments and arguments[:1] in _BEFORE_COMMANDS and (option or extra):
+    apart = "--" in arguments or "->" in arguments
+    if not apart and arguments[:1] in _BEFORE_COMMANDS and (option or extra):
         return f'put "--" before the command: gpumap {arguments[0]} MAP -- COMMAND'
     if extra or "->" in arguments:
         return 'quote the map, a shell reads ">" and ";": "dev0->cuda0;dev1->cuda1"'

@@ -310,10 +310,11 @@ def environment(program: Program, python: str | None, keep: Collection[str]) -> 
 
     inventory = Inventory(program.host(), end=time.monotonic() + _ASKING)
     rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]
-    rows += _packages(program, python) if python else ()
-    width = max(len(name) for name, _ in rows)
     shown = Redaction(program.env, host_names(program.env), keep)
-    texts = (f"{name:{width}}  {shown.text(text)}" for name, text in rows)
+    rows = [(name, shown.text(text)) for name, text in rows]
+    rows += _packages(program, python, shown) if python else ()
+    width = max(len(name) for name, _ in rows)
+    texts = (f"{name:{width}}  {text}" for name, text in rows)
     lines = (printable(line)[:_LONGEST].replace("```", "'''") for line in texts)
     return "\n".join(("```text", *lines, "```", ""))
 
@@ -367,10 +368,11 @@ def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield from ((name, f'"{env[name]}"') for name in known if name in env)
 
 
-def _packages(program: Program, python: str) -> Iterator[tuple[str, str]]:
+def _packages(program: Program, python: str, shown: Redaction) -> Iterator[tuple[str, str]]:
+    """Yield the interpreter, and versions, which look like addresses and are none."""
     from gpumap.doctor.interpreter import interpreter
 
     found = interpreter(python, program.env, program.cwd)
-    yield "python", f"{found.about.get('python')} ({python})"
+    yield "python", f"{found.about.get('python')} ({shown.text(python)})"
     names = sorted(name for name in found.packages if _LIBRARIES.match(name))
     yield from ((f"  {name}", found.packages[name].version) for name in names)

@@ -61,7 +61,9 @@ class Launching:
         def opened(name: str) -> Sink:
             path = self._program.cwd / folder / name
             target_state(path)
-            self._files.append(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+            # a FIFO without a reader would be waited for
+            self._files.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o666))
+            os.set_blocking(self._files[-1], True)
             return Sink(self._files[-1])
 
         try:

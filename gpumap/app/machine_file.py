@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from gpumap.errors import GpumapError
+from gpumap.errors import AbsentError
 from gpumap.files import write_atomic
 from gpumap.model import Listed, replace
 from gpumap.redaction import Redaction, host_names
@@ -36,7 +36,7 @@ def write_machine(program: Program, target: Path, keep: Collection[str]) -> None
     draft = Draft("devices", Listed(), program, {})
     try:
         find_devices(draft, program, program.env.get("GPUMAP_BACKEND"))
-    except GpumapError as error:  # a machine without a device is worth an issue, too
+    except AbsentError as error:  # a machine without a device is worth an issue, too
         draft.account(error, stopped=False)
     report = draft.report()
     tree = json.loads(io.written(replace(report, argv=(), headline=headline(report))))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap.app.output import emit, reserve_stdout, say
 from gpumap.app.program import (
+    RAISE,
     Ended,
     Ending,
     TimeLimit,
@@ -111,6 +112,8 @@ class Recording:
             os._exit(ended)
 
     def _expired(self, diagnostic: Diagnostic) -> None:
+        if diagnostic.hint == RAISE:
+            diagnostic = replace(diagnostic, hint=_WITHOUT_TIMEOUT.get(self.draft.kind, RAISE))
         self.end(diagnostic, Exit.TIMEOUT, "time limit")
 
     def _conclude(self, why: model.Why | Literal["dry run"]) -> int:
@@ -160,6 +163,10 @@ class Recording:
 
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
+_WITHOUT_TIMEOUT = {  # commands that have no such option
+    "devices": "ask one backend: gpumap devices --backend NAME",
+    "selftest": "raise --budget: the limit is ten times that",
+}
 _ABOVE = "the error above says why"
 _SCRIPTED = "the fake backend: every figure is scripted, none was measured"
 _STOOD_IN = "a stand-in for a driver, or a simulator: no figure is of a device"

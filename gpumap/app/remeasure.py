@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("bench", "transfer-cost")  # what measures, and can be compared
 _OURS = (sys.executable, "-P", "-m")  # -P: a folder "gpumap" here is not this package
-_KEPT = ("--output", "--checkpoint")  # what the first run has written stays
+_KEPT = ("--output",)  # what the first run has written stays
 _GRAMMAR = "write it as [VAR=VALUE ...] [LAUNCHER ...] [PYTHON -m] gpumap bench ..."
 _MEASURES = f"use {' or '.join(COMMANDS)}, as one command: no shell runs it"
 _ALONE = "see whether it runs alone"

@@ -31,7 +31,7 @@ def replay(
     from gpumap.model import io
 
     report = io.read(path)
-    if report.kind != "devices":
+    if report.kind != "devices" or not report.backends:
         raise SourceError(
             f"{path} is a report of {report.kind}: it lists no machine",
             "gpumap env --output FILE.json, or gpumap devices --output FILE.json, writes one",

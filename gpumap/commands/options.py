@@ -309,7 +309,7 @@ def refuse_collisions(context: click.Context) -> None:
     A base that a result is written over is a gate that is green the next time, whatever was found.
 
     Raises:
-        UsageError: two results go to one file, or one goes to a file that the command reads.
+        UsageError: two results go to one file, or one goes to a file that an option reads.
     """
     written = list(_named(context, (TargetType, NewFileType)))
     if not written:  # most commands: what is read costs a start nothing

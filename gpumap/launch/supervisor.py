@@ -150,6 +150,7 @@ class Run:
             self._once(self._due())
         self._end()
         self._drain()
+        self._judge()  # what could not be written at last
         return self._ending
 
     def _due(self) -> float:

@@ -188,7 +188,8 @@ class Watch:
         self._below += seconds if last is None or self._late else last.waited
         if name := self._roots.get(pid):  # all its work was on the cores of this name
             found = self._sums[name]
-            found.worked, found.known = seconds / self._widths[name], self.elapsed
+            found.worked = max(found.worked, seconds / self._widths[name])
+            found.known = self.elapsed
 
     def _stop(self) -> None:
         """Take the cores' time at the moment that is the program's end."""
