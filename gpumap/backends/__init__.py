@@ -131,11 +131,13 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
     place = cache / f"opencl-vendors-{digest[:16]}"
     if not place.exists():
         made = Path(tempfile.mkdtemp(prefix=".opencl-vendors-", dir=cache))
-        for name, text in files.items():
-            (made / name).write_text(text, encoding="utf-8")
-        with suppress(OSError):  # another process of ours was first
-            made.rename(place)
-        shutil.rmtree(made, ignore_errors=True)
+        try:
+            for name, text in files.items():
+                (made / name).write_text(text, encoding="utf-8")
+            with suppress(OSError):  # another process of ours was first
+                made.rename(place)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
     for folder in (cache, place):
         if why := others(folder.stat()):
             raise SourceError(f"{folder}: {why}")

@@ -14,7 +14,6 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.bench.exchanges import Job, crafted, exact, exact_sum
-from gpumap.comm.base import stream
 from gpumap.dtypes import np
 from gpumap.engine.base import COMPARABLE, Iteration
 from gpumap.engine.verify import worse
@@ -25,6 +24,8 @@ from gpumap.errors import (
     GpumapError,
     OutOfMemory,
     QuestionError,
+    Unsupported,
+    WrongDataError,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ _COMMAND = 0.01  # share of a sample that its command takes, at most
 _LONGEST = 0.05  # seconds of a sample for that: a command that takes longer meets other work
 _TRIES = 5
 _SHOWN = 200  # characters of an engine's message
-_ERRORS = {kind.code: kind for kind in (Diverged, OutOfMemory, QuestionError)}
+_ERRORS = {
+    kind.code: kind for kind in (Diverged, OutOfMemory, QuestionError, Unsupported, WrongDataError)
+}
 
 
 def broken(error: Exception) -> str:
@@ -90,7 +93,7 @@ class RankExchange:
 
     def run(self, iterations: int) -> None:
         """Exchange `iterations` times."""
-        with np.errstate(all="ignore"), stream(self._session):  # sums of sums run over
+        with np.errstate(all="ignore"):  # sums of sums run over
             once = self._exchange
             for _ in range(iterations):
                 once()

@@ -221,6 +221,8 @@ def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tup
         training.run(_PILOT, anew=True)
         training.finish()
     spent, counts = training.spent(), job.counts
+    if not all(spent):  # a step failed: this raises why
+        training.check()
     workers.begin()
     return tuple(count / seconds for count, seconds in zip(counts, spent, strict=True))
 

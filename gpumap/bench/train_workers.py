@@ -216,13 +216,15 @@ class TrainingFactory:
 
     def make(self, spec: Spec, comm: ProcessComm, session: Session) -> RankTraining | None:
         """Return this rank's part, if it has one; collective."""
-        job = job_of(self._params, spec)
-        size = job.workers
+        size = len(spec.names)
         if size not in self._parts:
             self._parts[size] = comm if size == comm.size else comm.part(size)
         part = self._parts[size]
         if part is None:
             return None
+        job = job_of(
+            self._params, spec
+        )  # a user's class may fail, and others are past what is common
         if self._worker is None:
             self._worker = Worker(spec.names[comm.rank], session, job)
         return RankTraining(job, part, self._worker, self._clock, str(session.device.ref))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -173,8 +173,7 @@ class ProcessComm(Comm, Protocol):
         self.barrier()
         mark = session.mark()
         if then is not None:
-            with stream(session):
-                then()
+            then()
         return (mark,)
 
     def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
@@ -184,7 +183,7 @@ class ProcessComm(Comm, Protocol):
             OutOfMemory: the host has no room for it.
         """
         if algorithm == "native" and self.in_place(buffer.native):
-            return self.allreduce(buffer.native)
+            return on_stream(buffer.session, self.allreduce(buffer.native))
         staging = Staging(buffer)
         summed = exchange(algorithm, self, staging.array)
         if staging.on_host:  # an exchange of microseconds is one call, as in any program
@@ -288,10 +287,17 @@ class Staging:
             self._session.synchronize()
 
 
-def stream(session: Session) -> AbstractContextManager[object]:
-    """Return what makes a session's stream the current one, for an engine's own exchange."""
-    result: AbstractContextManager[object] = getattr(session, "current", nullcontext())
-    return result
+def on_stream(session: Session, exchange: Callable[[], object]) -> Callable[[], object]:
+    """Return an engine's exchange of a device's array, queued where its session queues its work."""
+    current = getattr(session, "current", None)
+    if current is None:  # an array of the host
+        return exchange
+
+    def queued() -> None:
+        with current:
+            exchange()
+
+    return queued
 
 
 # --- rank 0 serves all ranks

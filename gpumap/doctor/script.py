@@ -29,6 +29,7 @@ _OPTION = re.compile(
 _VARIABLE = re.compile(
     r"(?:os\.)?(?:environ\['(\w+)'\] = |(?:environ\.(?:setdefault|update)|putenv)\(\{?'?(\w+))"
 )
+_FURTHER = re.compile(r", '?(\w+)'?[:=]")  # of several in one update
 _READ_BY = {
     "CUDA_VISIBLE_DEVICES": ("theano", "cupy", "torch", "tensorflow", "jax", "numba"),
     "CUDA_DEVICE_ORDER": ("theano", "cupy", "torch", "tensorflow", "jax", "numba"),
@@ -70,7 +71,7 @@ def read(path: Path) -> Script:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a stranger's escapes in strings
-            tree = ast.parse(text)
+            tree = _Run().visit(ast.parse(text))
         imports = dict(reversed([*_imports(tree)]))
         every = [late for node in ast.walk(tree) for late in _late(node, imports)]
     except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
@@ -79,6 +80,15 @@ def read(path: Path) -> Script:
         raise SourceError(message, "omit --script, or name another program") from error
     option = next((late for late in every if not late.name), None)
     return Script(str(path), option, tuple(late for late in every if late.name))
+
+
+class _Run(ast.NodeTransformer):
+    """Leaves out what never runs."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        never = ast.unparse(node.test).rpartition(".")[2] in ("TYPE_CHECKING", "False", "0")
+        return node.orelse if never else node
 
 
 def _imports(node: ast.AST) -> Iterator[tuple[str, int]]:
@@ -98,11 +108,10 @@ def _late(node: ast.AST, imports: dict[str, int]) -> Iterator[Late]:
     if not isinstance(node, ast.Assign | ast.Expr):
         return
     source = ast.unparse(node)
-    name = ""
-    readers: tuple[str, ...] = ("theano",) if _OPTION.match(source) else ()
+    readers = [("", "theano")] if _OPTION.match(source) else []
     if match := _VARIABLE.match(source):
-        name = match[1] or match[2]
-        readers = _READ_BY.get(name, ())
-    for library in readers:
+        names = [match[1] or match[2], *_FURTHER.findall(source)]
+        readers += [(name, library) for name in names for library in _READ_BY.get(name, ())]
+    for name, library in readers:
         if imports.get(library, node.lineno) < node.lineno:
             yield Late(node.lineno, source[:_SHOWN], library, imports[library], name)

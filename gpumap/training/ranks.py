@@ -336,10 +336,10 @@ class RankTraining:
 
     def _received(self) -> Array:
         """Return the parameters of rank 0."""
-        initial = self._job.initial
         if self.comm.name == "local":
-            return initial  # one array goes to every device
-        digest, given = self.comm.broadcast((_digest(initial), initial))
+            return self._job.initial  # one array goes to every device
+        initial = self._job.initial if self.comm.rank == 0 else None
+        digest, given = self.comm.broadcast(initial is not None and (_digest(initial), initial))
         right = gathered(self.comm, _digest(given) == digest)
         if not all(right):
             here = "on another rank" if right[self.comm.rank] else "here"
