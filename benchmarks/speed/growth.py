@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import children
+from gpumap.model import io
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,9 +39,9 @@ def grown() -> Iterator[tuple[str, ...]]:
         report = children.gpumap("bench", "dot", "--size", "64", "--budget", "2s").report
         for rows in ROWS:
             many = Path(folder) / f"{rows}.json"
-            many.write_text(json.dumps(_with_rows(report, rows)))
+            many.write_text(io.signed(_with_rows(report, rows)))
             for format_ in ("plain", "html"):
-                asked = ("report", str(many), "--accept-edited", "--format", format_)
+                asked = ("report", str(many), "--format", format_)
                 yield _took(f"report --format {format_}", f"{rows} rows", *asked)
 
 
@@ -58,7 +59,7 @@ def _with_rows(report: dict[str, Any], count: int) -> dict[str, Any]:
     case = row["case"]
     many = [{**row, "case": {**case, "params": {**case["params"], "size": n}}}
             for n in range(1, count + 1)]  # fmt: skip
-    return {**report, "measurements": many}
+    return {**report, "result": {**report["result"], "measurements": many}}
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ def chain(request: Request, **options: Any) -> None:
     """Measure log(exp(relu(x.w + b))): in one kernel, in one for each operation, on the host.
 
     It runs on the fastest device of the map; x is there already. Every result is verified. Without
-    a map: every CUDA device, else every OpenCL GPU, else one name for each of two cores.
+    a map: every CUDA device, else every other accelerator, else every OpenCL GPU, else one name for
+    each of two cores.
     """
     from gpumap.app.benchmark import measure
 
