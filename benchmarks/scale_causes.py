@@ -1,6 +1,6 @@
 """What `gpumap scale` says of programs whose cause is known: each several times.
 
-    python -m benchmarks.scale_causes [--times 5] [--budget 25s] [--only NAME]
+    python -m benchmarks.scale_causes [--times 5] [--budget 60s] [--only NAME]
 
 Each program works by the clock of its own CPU time, in pieces; ranks meet by files in a folder.
 Printed is a Markdown table: which causes were named how often.
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print which causes were named."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--budget", default="25s")
+    parser.add_argument("--budget", default="60s")
     parser.add_argument("--only")
     options = parser.parse_args(arguments)
     print("| program | as | right | named |\n| --- | --- | --- | --- |")
