@@ -108,7 +108,7 @@ def test_where_a_report_goes_is_not_touched_beforehand(gpumap):
     os.mkfifo(gpumap.folder / "fifo")
     before = (gpumap.folder / "r.json").stat()
     answer = gpumap("check", "--output", "r.json", "--output", "json=fifo", "a")
-    assert answer.code == 2  # the map is none, and nobody reads
+    assert answer.code == 2  # the map is none, and no one reads
     report = loads((gpumap.folder / "r.json").read_text())
     assert report["exit_code"] == 2
     assert (gpumap.folder / "r.json").stat().st_ino != before.st_ino

@@ -19,7 +19,7 @@ def to(*files):
 def test_a_file_that_cannot_be_written_costs_no_other_result(gpumap):
     """Each such file is named; stdout and the other files have the report all the same."""
     for name in ("first", "last"):
-        os.mkfifo(gpumap.folder / name)  # which nobody reads
+        os.mkfifo(gpumap.folder / name)  # which no one reads
     files = to("json=first", "csv=r.csv", "junit=last")
     answer = gpumap.fake(script())("check", "a->cuda0", *files)
     assert (answer.code, answer.out.startswith("Simulated: ")) == (2, True)

@@ -318,7 +318,7 @@ DEAF = f"import signal, time; signal.signal(2, signal.SIG_IGN); {NOTE}{SLEEP}"
 PARENT = f"import subprocess; subprocess.Popen({['setsid', PYTHON, '-c', NOTE + SLEEP]}); {NOTE}"
 ENDS = {  # options, what the processes run, how many there are, what is done, exit code, words
     "a reader that goes away": ((), FLOOD, 2, read_no_more, 141, b""),
-    "Ctrl-C where nobody reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, None),
+    "Ctrl-C where no one reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, None),
     "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, interrupt_twice, 130, b""),
     "the time limit": (("--timeout", "9s"), NOTE + SLEEP, 2, None, 124, b"of 9 s was reached"),
     "SIGKILL": ((), PARENT + SLEEP, 4, subprocess.Popen.kill, -signal.SIGKILL, b""),

@@ -96,7 +96,7 @@ def test_strict_finds_every_implicit_transfer(strict):
     lambda x: x.context.shared([x, x], target="dev1"),
 ], ids=["exp", "asarray", "sum", "norm", "shared", "list"])  # fmt: skip
 def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
-    """Nobody wrote a transfer: the trace says so, strict raises; of host memory nothing moves."""
+    """No one wrote a transfer: the trace says so, strict raises; of host memory nothing moves."""
     use(context.shared(numbers(2, 2), target="dev0"))
     assert {name for name, *_ in moved(context, implicit=True)} == {"download"}
     with pytest.raises(gpumap.ImplicitTransfer) as caught:

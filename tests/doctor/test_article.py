@@ -54,7 +54,7 @@ def test_example_3_runs_its_operations_one_by_one(gpumap):
 
 
 def test_the_examples_on_a_core(gpumap):
-    """They are measured with -v alone: nobody asked what a core does with them."""
+    """They are measured with -v alone: no one asked what a core does with them."""
     assert diagnosed(gpumap, "a->cpu0")["examples"] == []
     found = diagnosed(gpumap, "a->cpu0", "-v")
     assert [one["workload"] for one in found["examples"]] == ["small", "affine", "large", "chain"]

@@ -110,7 +110,7 @@ def test_a_gpu_that_nvidia_smi_numbers_otherwise_is_used(gpumap, order):
 
 @pytest.mark.parametrize("setting", ["", "device=cpu"])
 def test_without_a_map_and_a_gpu_nothing_is_unused(gpumap, stubs, setting):
-    """Nobody asked for a device: no verdict on cores that doctor chose itself, and exit 0."""
+    """No one asked for a device: no verdict on cores that doctor chose itself, and exit 0."""
     plant = Plant("", (), env={"THEANO_FLAGS": setting} if setting else {}, stubs=())
     answer, report = asked(gpumap, plant, stubs)
     assert (answer.code, report["status"], report["diagnoses"]) == (0, "ok", [])
@@ -139,7 +139,7 @@ def test_what_theanos_settings_use(gpumap, stubs, plant, found):
 
 @pytest.mark.parametrize(("device", "found"), [("gpu1", "cuda1"), ("gpu", "cuda")])
 def test_an_old_name_of_the_default_device_is_examined_as_that_device(gpumap, stubs, device, found):
-    """No core, of which nobody spoke, is called unused."""
+    """No core, of which no one spoke, is called unused."""
     plant = Plant("", (), [{}, {}], {"THEANO_FLAGS": f"device={device}"})
     _, report = asked(gpumap, plant, stubs)
     assert [(one["requested"], first(one)) for one in report["diagnoses"]] == [(found, "GM105")]

@@ -112,7 +112,7 @@ def test_a_row_without_time_is_inconclusive_whichever_of_its_metrics_is_judged()
 
 
 def test_what_a_headline_claims_and_neither_run_had_time_for_is_inconclusive():
-    """Or a gate passes by what nobody asked for; what is only shown stays out."""
+    """Or a gate passes by what no one asked for; what is only shown stays out."""
     gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}
     for name, word in (("many", "inconclusive"), ("many+fetch", None)):
         rows = (replace(r, **gone) if r.case.name == name else r for r in dot().measurements)

@@ -45,7 +45,7 @@ EIGHT = [(0, "0-7,64-71"), (0, "8-15,72-79"), (0, "16-23,80-87"), (0, "24-31,88-
 @pytest.mark.parametrize(("allowed", "devices", "expected"), [
     # four share a socket's 32 cores: eight each, with their SMT siblings
     ("0-127", range(8), EIGHT),
-    ("0-127", [5], [(1, "32-63,96-127")]),  # nobody else shares its node
+    ("0-127", [5], [(1, "32-63,96-127")]),  # no one else shares its node
     # cores of cpu names, with their siblings, are left to them; the others are shared
     ("0-127", ["cpu0", 0, "cpu65"], [(0, "0"), (0, "2-31,66-95"), (0, "65")]),
     ("4-9,68,40", [0, 1, 4], [(0, "4-6,68"), (0, "7-9"), (1, "40")]),  # a cpuset
