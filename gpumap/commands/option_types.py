@@ -23,7 +23,24 @@ if TYPE_CHECKING:
 _LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[size_name=small].time<1ms'"
 
 
-class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+class _Offering(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """A text of which a shell can offer the rest."""
+
+    def offered(self, begun: str) -> list[str]:
+        """Return what may stand in the place of what is begun."""
+        raise NotImplementedError
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer it."""
+        from click.shell_completion import CompletionItem
+
+        del ctx, param
+        return [CompletionItem(each) for each in self.offered(incomplete)]
+
+
+class WordsType(_Offering):
     """One of some words, or several with commas between: for completion alone.
 
     Who reads them refuses others, with what is near.
@@ -46,39 +63,28 @@ class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         spec = commanded(module)
         return tuple(case.name for case in spec.cases) if spec else ()
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    def offered(self, begun: str) -> list[str]:
         """Return the words that begin so; after a comma those that are not there yet."""
-        from click.shell_completion import CompletionItem
-
-        del ctx, param
-        before, comma, begun = incomplete.rpartition(",") if self._several else ("", "", incomplete)
+        before, comma, last = begun.rpartition(",") if self._several else ("", "", begun)
         there = before.split(",")
-        fit = (word for word in self.words if word.startswith(begun) and word not in there)
-        return [CompletionItem(before + comma + word) for word in fit]
+        fit = (word for word in self.words if word.startswith(last) and word not in there)
+        return [before + comma + word for word in fit]
 
 
-class MapType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+class MapType(_Offering):
     """The text of a map, which is the user's own, or ``@FILE``: behind the @ files are offered."""
 
     name = "map"
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Offer files behind an @."""
-        from click.shell_completion import CompletionItem
-
+    def offered(self, begun: str) -> list[str]:
+        """Return files behind an @."""
         from gpumap.completion import files
 
-        del ctx, param
-        found = files(incomplete[1:]) if incomplete.startswith("@") else []
-        return [CompletionItem(f"@{each}") for each in found]
+        return [f"@{each}" for each in files(begun[1:])] if begun.startswith("@") else []
 
 
-class _PathType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """A file, for completion."""
+class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """A path; `click.Path` would do, but pathlib takes 5 ms of every start."""
 
     name = "file"
 
@@ -91,10 +97,6 @@ class _PathType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         del ctx, param
         return [CompletionItem(incomplete, type="file")]
 
-
-class FileType(_PathType):
-    """A path; `click.Path` would do, but pathlib takes 5 ms of every start."""
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002
         """Return the path as it is: who reads the file says what is wrong with it."""
         from pathlib import Path
@@ -102,42 +104,19 @@ class FileType(_PathType):
         return Path(value)
 
 
-class NewFileType(_PathType):
-    """A path that a file is to be written to."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path; fail before anything is done if no file can be written there."""
-        from pathlib import Path
-
-        from gpumap.files import check_writable
-
-        path = Path(value)
-        try:
-            if ctx is None or not ctx.resilient_parsing:  # a shell completes words
-                check_writable(path)
-        except SourceError as error:
-            (found,) = error.diagnostics
-            self.fail(f"{found.message}\n  fix: {found.hint}", param, ctx)
-        return path
-
-
-class TargetType(_PathType):
+class TargetType(_Offering):
     """``report.json`` (the suffix tells the format) or ``FORMAT=PATH``."""
 
     name = "target"
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Offer files, behind a format too."""
-        from click.shell_completion import CompletionItem
-
+    def offered(self, begun: str) -> list[str]:
+        """Return files, behind a format too."""
         from gpumap.completion import files
 
-        format_, glue, path = incomplete.partition("=")
-        if not glue or format_ not in FORMATS:
-            return super().shell_complete(ctx, param, incomplete)
-        return [CompletionItem(f"{format_}={each}") for each in files(path)]
+        format_, glue, path = begun.partition("=")
+        if glue and format_ in FORMATS:
+            return [f"{format_}={each}" for each in files(path)]
+        return files(begun)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -155,7 +134,20 @@ class TargetType(_PathType):
             hint = f"write FORMAT=PATH with one of {', '.join(FORMATS)}"
             begun, known = (format_, FORMATS) if found else (Path(value).suffix, SUFFIXES)
             self.fail(f"no format in {value!r}\n  fix: {fix(begun, known, hint)}", param, ctx)
-        return Target(format_, NewFileType().convert(path, param, ctx))
+        if ctx is None or not ctx.resilient_parsing:  # a shell completes words
+            self._check_writable(Path(path), param, ctx)
+        return Target(format_, Path(path))
+
+    def _check_writable(
+        self, path: Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> None:
+        from gpumap.files import check_writable
+
+        try:
+            check_writable(path)
+        except SourceError as error:
+            (found,) = error.diagnostics
+            self.fail(f"{found.message}\n  fix: {found.hint}", param, ctx)
 
 
 class UnitType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only

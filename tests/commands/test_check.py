@@ -65,22 +65,6 @@ def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
     assert "theano-no-default" in {note["code"] for note in found["notes"]}
 
 
-def test_what_is_read_is_not_written_over(gpumap):
-    """A map or a base that a result replaces is lost; nor do two reports go to one file."""
-    (gpumap.folder / "map.txt").write_text("a->cpu0")
-    (gpumap.folder / "hard.csv").hardlink_to(gpumap.folder / "map.txt")
-    for output in ("csv=map.txt", "csv=./map.txt", "hard.csv"):
-        answer = gpumap("check", "@map.txt", "--output", output)
-        assert (answer.code, "--output would write over what" in answer.err) == (2, True)
-    assert (gpumap.folder / "map.txt").read_text() == "a->cpu0"
-    (gpumap.folder / "sub").mkdir()
-    (gpumap.folder / "link.json").symlink_to("a.json")
-    for other in ("./a.json", "sub/../a.json", "link.json"):
-        options = ("--output", "a.json", "--output", f"plain={other}")
-        assert gpumap("check", "a->cpu0", *options).code == 2
-    assert not (gpumap.folder / "a.json").exists()
-
-
 def test_an_unbuffered_stdout_loses_nothing_in_silence(gpumap):
     """PYTHONUNBUFFERED makes stdout raw: where the disk is full, a write is short and no error."""
     wide = ";".join(f"name{n}->cpu0" for n in range(1000))

@@ -283,11 +283,3 @@ def test_a_base_of_another_machine_is_told_before_anything_is_measured(gpumap):
     assert (real.code, {row["status"] for row in report(real)["measurements"]}) == (
         2, {"skipped"},
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["base.json", "new.json"])
-def test_a_comparison_is_not_written_over_a_report(gpumap, pair, name):
-    """It is no report of figures: the base would be gone."""
-    before = (gpumap.folder / name).read_bytes()
-    answer = compare(pair, "--output", name)
-    assert (answer.code, (gpumap.folder / name).read_bytes()) == (2, before)
