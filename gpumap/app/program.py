@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import codecs
-import errno
 import os
 import signal
 import sys
@@ -81,20 +80,6 @@ def columns(stream: TextIO) -> int | None:
     except (OSError, ValueError):  # a file, or a pipe; closed, or none of the system's
         return None
     return found or None  # a terminal of 0 columns does not know
-
-
-def lacking(error: BaseException | None) -> BaseException | None:
-    """Return what says so where the system has no file left for this process, else the error."""
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        from gpumap.errors import QuestionError
-
-        reason = f"the system refuses a file: {os.strerror(error.errno)}"
-        return QuestionError(reason, "raise the limit on open files: ulimit -n 256")
-    if isinstance(error, RuntimeError) and "start new thread" in str(error):
-        from gpumap.errors import QuestionError
-
-        return QuestionError("the system refuses a thread", "raise the limit: ulimit -u 256")
-    return error
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:

@@ -17,7 +17,6 @@ from gpumap.app.program import (
     TimeLimit,
     ignore_signals,
     interrupted,
-    lacking,
     to_the_end,
 )
 from gpumap.errors import Diagnostic, Exit, GpumapError
@@ -86,7 +85,6 @@ class Recording:
         if self.ending.process != os.getpid():
             return
         ignore_signals()  # a second Ctrl-C must not cost the report
-        error = lacking(error)
         self.limit.cancel()
         with self.ending.lock:  # a time limit that came first ends the process here
             stopped = isinstance(error, KeyboardInterrupt)
