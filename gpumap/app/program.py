@@ -298,9 +298,9 @@ def check_single_process(program: Program, command: str) -> tuple[Diagnostic, ..
     if launch is None:
         return doubts
     if not _ours(program):
-        fix = "start it without a launcher, or one for each name: gpumap run MAP -- gpumap ..."
-        raise refused(launch, f"{command} measures the devices of one process", fix)
-    text = f"one of {launch.size} processes that measure at the same time: they share the machine"
+        fix = "start it without a launcher, or for each name: gpumap exec MAP -- gpumap ..."
+        raise refused(launch, f"{command} is for the devices of one process", fix)
+    text = f"one of {launch.size} processes of a job: they share the machine"
     return (Diagnostic("several", text, severity="note"),)
 
 

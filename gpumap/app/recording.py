@@ -57,7 +57,6 @@ class Recording:
         self.limit = TimeLimit(time_limit, self._expired)
         self.ending = Ending()
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
-        self.deliver: Callable[[Report], int] | None = None  # to who reports for several processes
         self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
         self._program = program
         self._output = output
@@ -123,8 +122,6 @@ class Recording:
         from gpumap.results import headline
 
         report = replace(report, headline=headline(report))
-        if self.deliver is not None:
-            return self.deliver(report)
         try:
             return self._emit(report)  # the answer comes first
         finally:
@@ -279,11 +276,6 @@ class Draft:
     def refuse(self, diagnostic: Diagnostic, code: Exit = Exit.NO) -> None:
         """Note that the answer is no, or another exit code."""
         self.problems.append(Problem(diagnostic, code))
-
-    def take_problems(self) -> tuple[Problem, ...]:
-        """Return why the answer is no, as far as is known, and forget it."""
-        found, self.problems = tuple(self.problems), []
-        return found
 
     def account(self, error: BaseException | None, *, stopped: bool) -> None:
         """Take an error into the report; `stopped`: it is an interrupt, or came of one."""
