@@ -5,7 +5,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from gpumap import resolve as resolving
 from gpumap.backends import DEFAULTS
 from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, QuestionError, Span
@@ -280,7 +279,7 @@ HIDING = {
 @pytest.mark.parametrize("there", [True, False])
 def test_what_hides_devices_that_have_numbers_alone_is_named(monkeypatch, why, there):
     """By the row of their kind; the variables of another kind are nothing to them."""
-    monkeypatch.setitem(resolving.DEFAULTS, Kind.ROCM, ("torch",))
+    monkeypatch.setitem(DEFAULTS, Kind.ROCM, ("torch",))
     inventory = Inventory(Host(HIDING[why] | {"ZE_AFFINITY_MASK": "0"}, FOUR))
     ref = DeviceRef(Kind.ROCM, 0)
     devices = (Device("rocm:0", Kind.ROCM, ref, "MI300X", "torch"),) if there else ()
