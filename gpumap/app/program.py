@@ -153,16 +153,15 @@ def to_the_end(function: F) -> F:
 def watch_signals(limit: float | None) -> None:
     """Take what ends a job as Ctrl-C; and let the kernel end what holds Python's lock for ever.
 
-    Without a limit, in seconds, a script of the user's runs: what it makes of Ctrl-C is its own.
+    `limit` is in seconds; without one nothing but a signal ends the run.
     """
     if threading.current_thread() is not threading.main_thread():
         return
     global _raised
     _raised = None
-    handler = signal.default_int_handler if limit is None else _interrupted
     for number in ENDING:
         if signal.getsignal(number) in (_interrupted, signal.default_int_handler, signal.SIG_DFL):
-            signal.signal(number, handler)
+            signal.signal(number, _interrupted)
     if limit is not None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit)

@@ -1,4 +1,4 @@
-"""A program that is looked at from outside: `watch`."""
+"""A program that runs as a shell would run it, and is looked at from outside: `watch`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def watch_program(program: Program, request: WatchRequest) -> None:
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text
         watch = Watch(record.draft.resolution.bindings)
-        ending, code = _watched(program, path, env, watch)
+        job = Job("program", path, program.command, env)
+        ending, code = run_alone(program, job, watch)
         found = watch.found(program.command, code)
         record.draft.result = Watched(utilisation=found)
         record.own = ending.code if code else 0
@@ -76,11 +77,9 @@ def resolved(
     return resolve(read_map(record.draft, *where, lambda: default_map(found)), found)
 
 
-def _watched(
-    program: Program, path: str, env: dict[str, str], watch: Watch
-) -> tuple[Ending, int | None]:
+def run_alone(program: Program, job: Job, watch: Watch | None = None) -> tuple[Ending, int | None]:
     """Return how a program ended, and its own code; None: it did not come to its end."""
-    launching = Launching(program, [Job("program", path, program.command or (), env)])
+    launching = Launching(program, [job])
     launching.to_our_streams()
     ending = launching.run(GRACE, None, watch)
     if ending.why == "failed" and ending.process is not None:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 def trace(program: Program, /, **options: Any) -> None:
     """Run a script that uses gpumap; show what ran where, and implicit transfers.
 
-    gpumap trace [OPTIONS] SCRIPT ARGS... runs it as `python SCRIPT ARGS...` would. --map is what
+    gpumap trace [OPTIONS] SCRIPT ARGS... runs it by `python SCRIPT ARGS...`. --map is what
     `gpumap.open()` finds in it, and GPUMAP_BACKEND what drives its devices. The exit code is 0 if
-    the script ended well, 1 if it did not or opened no context, 2 if it is not Python, 3 if a
-    device is not there, or failed. A script that calls os._exit or os.exec* ends gpumap too: there
-    is no result then, and the files of --output, emptied before it runs, stay empty.
+    the script ended well, 1 if it did not, or opened no context, 2 if it cannot be read, 3 if a
+    device is not there, or failed. A script that ends by os._exit or a signal leaves no trace; one
+    that Ctrl-C interrupts does.
 
     The result comes after the script's own output: to keep them apart, use --output. `gpumap watch`
     looks at any other program.
