@@ -11,7 +11,7 @@ from gpumap.app.command import find_program, not_executed, tell
 from gpumap.app.own_entry import own_index, own_rank, take
 from gpumap.app.program import Ended
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
-from gpumap.launch.placement import TOKEN, environment_of_name, identity
+from gpumap.launch.placement import TOKEN, environment, identity
 from gpumap.launch.visibility import kept
 from gpumap.machine.process_control import pin, stat_fields
 from gpumap.model import replace
@@ -95,7 +95,7 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
     if not request.quiet:
         _note((*source.notes, *whole.notes, *taken.notes), program, source, rank)
     place = taken.place
-    mine = environment_of_name(place, taken.world, _BY_EXEC, program.env)
+    mine = environment([place], taken.world, _BY_EXEC, program.env)
     mine |= {"GPUMAP_BACKEND": request.backend} if request.backend else {}
     if TOKEN in program.env:
         del mine[TOKEN]  # by which the run around this process knows it
