@@ -48,16 +48,16 @@ class WordsType(_Offering):
 
     name = "text"
 
-    def __init__(self, place: str, *more: str, several: bool = False) -> None:
-        """Take where the words are (``module:NAME``, or the cases of a benchmark), and more."""
-        self._place, self._more, self._several = place, more, several
+    def __init__(self, place: str, *, several: bool = False) -> None:
+        """Take where the words are: ``module:NAME``, or the cases of a benchmark."""
+        self._place, self._several = place, several
 
     @property
     def words(self) -> tuple[str, ...]:
         """Return all of them."""
         module, colon, name = self._place.partition(":")
         if colon:
-            return (*getattr(import_module(module), name), *self._more)
+            return tuple(getattr(import_module(module), name))
         from gpumap.bench.registry import commanded
 
         spec = commanded(module)

@@ -75,9 +75,9 @@ map_option = click.option("--map", "option", metavar="MAP", type=MapType(),
                           help='The map: "dev0->cuda0;dev1->cuda1", or @FILE.')  # fmt: skip
 
 
-def backend_option(help_: str, *more: str) -> Callable[[F], F]:
-    """Name the backend that drives the devices, or one of `more` words."""
-    words = WordsType("gpumap.backends:REGISTRY", *more)
+def backend_option(help_: str) -> Callable[[F], F]:
+    """Name the backend that drives the devices."""
+    words = WordsType("gpumap.backends:REGISTRY")
     return setting("--backend", metavar="NAME", type=words, help=help_)
 
 
@@ -132,9 +132,9 @@ def benchmark_options(
 
         return options_of_all(output_options(wrapped_by(collected, command)))
 
-    help_ = "Drive the devices with this backend; a,b or all: measure each."
+    help_ = "Drive the devices with this backend."
     options_of_all = combined(
-        map_argument, map_option, backend_option(help_, "all"), _budget_option(budget),
+        map_argument, map_option, backend_option(help_), _budget_option(budget),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
