@@ -232,13 +232,11 @@ class TimeLimit:
         self._watchdog = threading.Timer(seconds or 0.0, self._expire)
         self._watchdog.daemon = True
 
-    def watch(self) -> None:
-        """Take signals as this run needs them."""
-        watch_signals(None if self.seconds is None else self.seconds + _GRACE)
-
     def start(self) -> None:
-        """Let the time run."""
-        self._watchdog.start()
+        """Take signals as this run needs them, and let the time run."""
+        watch_signals(None if self.seconds is None else self.seconds + _GRACE)
+        if self.seconds is not None:
+            self._watchdog.start()
 
     def cancel(self) -> None:
         """Cancel the alarm: the run ends in its own time."""

@@ -68,10 +68,9 @@ class Recording:
             say((diagnostic,), self._program)
 
     def __enter__(self) -> Self:
-        self.limit.watch()
         if self.limit.seconds is not None:
             self._program = reserve_stdout(self._program)
-            self.limit.start()
+        self.limit.start()
         return self
 
     @to_the_end

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
 from gpumap.app.engines import join, refuse_several
@@ -35,40 +35,19 @@ from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from gpumap.app.benchmark import Request, Turn
     from gpumap.app.process_job import ProcessJob
     from gpumap.app.recording import Draft, Recording
+    from gpumap.app.trainings import TrainingBenchmark
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
     from gpumap.engine.base import Benchmark, OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
     WorkersFactory = Callable[[OpenDevices | None], Any]
-
-
-class WorkersBenchmark(Protocol):
-    """A benchmark between workers."""
-
-    def prepare(self, draft: Draft, settings: Settings) -> None:
-        """Set which rows are fitted to a model, if any."""
-        del draft, settings
-
-    def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any:
-        """Return the devices of this process as workers; of a plan there are none yet."""
-
-    def processes(self, ranks: ProcessRanks) -> Any:
-        """Return the processes as workers."""
-        return ranks
-
-    def works(self) -> WorkFactory:
-        """Return the factory of each rank's work."""
-
-    def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan:
-        """Return what is measured between workers; raises QuestionError."""
-
-    def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark:
-        """Return what measures it."""
+    Shared: TypeAlias = "ExchangeBenchmark | TrainingBenchmark"  # what differs between both
 
 
 class WorkersRecipe(Recipe):
@@ -77,7 +56,7 @@ class WorkersRecipe(Recipe):
     control = False
     instead = "name another --backend, --algorithm or --comm, or map other devices"
 
-    def __init__(self, request: Request, shared: WorkersBenchmark, workers: WorkersFactory) -> None:
+    def __init__(self, request: Request, shared: Shared, workers: WorkersFactory) -> None:
         super().__init__(request.settings)
         self._shared, self._workers = shared, workers
 
@@ -93,7 +72,7 @@ class WorkersRecipe(Recipe):
 class WorkersRun:
     """A benchmark between workers: measured in this process, or as one rank of several."""
 
-    def __init__(self, request: Request, shared: WorkersBenchmark) -> None:
+    def __init__(self, request: Request, shared: Shared) -> None:
         self._request, self._benchmark = request, shared
         self._where = request.argument, request.option, request.backend
 
@@ -200,7 +179,7 @@ def _exchanges(options: ExchangeOptions) -> Params:
     return Params(sizes, names, SWEEP if options.model else ())
 
 
-class ExchangeBenchmark(WorkersBenchmark):
+class ExchangeBenchmark:
     """`bench allreduce` between devices or processes."""
 
     def __init__(self, params: Params) -> None:
@@ -218,6 +197,10 @@ class ExchangeBenchmark(WorkersBenchmark):
         from gpumap.backends.cupy import Nccl
 
         return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
+
+    def processes(self, ranks: ProcessRanks) -> Ranks:
+        """Return the processes as ranks."""
+        return ranks
 
     def works(self) -> WorkFactory:
         """Return the factory of each rank's exchanges."""
