@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
+from gpumap.completion import SHELLS, complete
 from gpumap.version import __version__
 
-SHELLS = ("bash", "zsh", "fish")
 _COMPLETE = "_GPUMAP_COMPLETE"
 
 
@@ -63,6 +63,4 @@ def completion(context: click.Context, shell: str) -> None:
     compinit: eval "$(gpumap completion zsh)". In ~/.config/fish/config.fish: gpumap completion fish
     | source.
     """
-    from gpumap.completion import complete
-
     complete(context.find_root().command, _COMPLETE, f"{shell}_source")  # type: ignore[arg-type]

@@ -23,24 +23,7 @@ if TYPE_CHECKING:
 _LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[size_name=small].time<1ms'"
 
 
-class _Offering(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """A text of which a shell can offer the rest."""
-
-    def offered(self, begun: str) -> list[str]:
-        """Return what may stand in the place of what is begun."""
-        raise NotImplementedError
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Offer it."""
-        from click.shell_completion import CompletionItem
-
-        del ctx, param
-        return [CompletionItem(each) for each in self.offered(incomplete)]
-
-
-class WordsType(_Offering):
+class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
     """One of some words, or several with commas between: for completion alone.
 
     Who reads them refuses others, with what is near.
@@ -63,24 +46,17 @@ class WordsType(_Offering):
         spec = commanded(module)
         return tuple(case.name for case in spec.cases) if spec else ()
 
-    def offered(self, begun: str) -> list[str]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Return the words that begin so; after a comma those that are not there yet."""
-        before, comma, last = begun.rpartition(",") if self._several else ("", "", begun)
+        from click.shell_completion import CompletionItem
+
+        del ctx, param
+        before, comma, begun = incomplete.rpartition(",") if self._several else ("", "", incomplete)
         there = before.split(",")
-        fit = (word for word in self.words if word.startswith(last) and word not in there)
-        return [before + comma + word for word in fit]
-
-
-class MapType(_Offering):
-    """The text of a map, which is the user's own, or ``@FILE``: behind the @ files are offered."""
-
-    name = "map"
-
-    def offered(self, begun: str) -> list[str]:
-        """Return files behind an @."""
-        from gpumap.completion import files
-
-        return [f"@{each}" for each in files(begun[1:])] if begun.startswith("@") else []
+        fit = (word for word in self.words if word.startswith(begun) and word not in there)
+        return [CompletionItem(before + comma + word) for word in fit]
 
 
 class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
@@ -97,26 +73,17 @@ class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click
         del ctx, param
         return [CompletionItem(incomplete, type="file")]
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
         """Return the path as it is: who reads the file says what is wrong with it."""
         from pathlib import Path
 
         return Path(value)
 
 
-class TargetType(_Offering):
+class TargetType(FileType):
     """``report.json`` (the suffix tells the format) or ``FORMAT=PATH``."""
 
     name = "target"
-
-    def offered(self, begun: str) -> list[str]:
-        """Return files, behind a format too."""
-        from gpumap.completion import files
-
-        format_, glue, path = begun.partition("=")
-        if glue and format_ in FORMATS:
-            return [f"{format_}={each}" for each in files(path)]
-        return files(begun)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

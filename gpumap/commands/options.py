@@ -13,7 +13,6 @@ from gpumap.commands.option_types import (
     DurationType,
     FileType,
     LimitType,
-    MapType,
     ShareType,
     TargetType,
     WordsType,
@@ -70,9 +69,10 @@ def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> An
 # --- which devices
 
 
-map_argument = click.argument("argument", metavar="[MAP]", required=False, type=MapType())
-map_option = click.option("--map", "option", metavar="MAP", type=MapType(),
-                          help='The map: "dev0->cuda0;dev1->cuda1", or @FILE.')  # fmt: skip
+map_argument = click.argument("argument", metavar="[MAP]", required=False)
+map_option = click.option(
+    "--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1", or @FILE.'
+)
 
 
 def backend_option(help_: str) -> Callable[[F], F]:
