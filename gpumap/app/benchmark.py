@@ -112,7 +112,7 @@ class BenchmarkRun:
         with ExitStack() as stack:
             found = self.open(turn, recipe, look, stack)
             try:
-                self.measure(turn, found, stack)
+                self.measure(turn, found)
             finally:
                 self.finish(found)
 
@@ -154,14 +154,13 @@ class BenchmarkRun:
         self._warn(turn)
         return _Open(devices, benchmark, gpus, watch)
 
-    def measure(self, turn: Turn, found: _Open, stack: ExitStack) -> None:
+    def measure(self, turn: Turn, found: _Open) -> None:
         """Measure the rows within what is left of the budget."""
         from gpumap.bench.causes import explaining
         from gpumap.engine.runner import Runner
         from gpumap.machine.state import Neighbours
 
         clock, progress = found.devices.clock, self._record.progress
-        stack.enter_context(progress.bar())
         budget = self._budget(clock)
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
