@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,35 +38,26 @@ _NO_CONTEXT = (
 _NO_SCRIPT = "a map goes behind --map; for any other program, write `gpumap watch [MAP] -- COMMAND`"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRequest:
-    """Which script is traced, on which map, and where the report goes."""
-
-    path: Path
-    arguments: tuple[str, ...]
-    option: str | None
-    output: Output
-
-
-def trace_script(program: Program, request: TraceRequest) -> None:
-    """Run a script by Python, and report its contexts."""
-    if not (program.cwd / request.path).exists():
-        what = f"cannot read the script {request.path}: there is no such file"
+def trace_script(
+    program: Program, *, path: Path, arguments: tuple[str, ...], option: str | None, output: Output
+) -> None:
+    """Run a script by Python with its arguments, and report its contexts; `option` is its map."""
+    if not (program.cwd / path).exists():
+        what = f"cannot read the script {path}: there is no such file"
         raise SourceError(what, _NO_SCRIPT)
-    read_bytes(program.cwd / request.path, "script")
+    read_bytes(program.cwd / path, "script")
     from gpumap.running import TRACE
 
     guard(program)
-    with Recording("trace", Watched(), program, request.output, time_limit=None) as record:
+    with Recording("trace", Watched(), program, output, time_limit=None) as record:
         env = dict(program.env)
-        if request.option is not None:
-            env["GPUMAP_CONTEXTS"] = read_map(record.draft, None, request.option).text
+        if option is not None:
+            env["GPUMAP_CONTEXTS"] = read_map(record.draft, None, option).text
         with TemporaryDirectory(prefix="gpumap-") as folder:
             target = Path(folder) / "trace.json"
             env[TRACE] = f"{os.getpid()}:{target}"
-            command = (sys.executable, str(request.path), *request.arguments)
-            job = Job("script", sys.executable, command, env)
-            ending, code = run_alone(program, job)
+            command = (sys.executable, str(path), *arguments)
+            ending, code = run_alone(program, Job("script", sys.executable, command, env))
             found = io.read(target) if target.exists() else None
         _take(record.draft, ending, code, found)
 

@@ -6,7 +6,6 @@ As ranks, all run the same command line; rank 0 measures and reports, the others
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -157,26 +156,14 @@ class WorkersRun:
 # --- the exchange between workers
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeOptions:
-    """Options of `gpumap bench allreduce`."""
-
-    sizes: str
-    algorithm: str | None
-    model: bool
-
-
-def measure_exchanges(request: Request, options: ExchangeOptions, comm: str | None) -> None:
-    """Measure the exchange of data-parallel programs."""
-    WorkersRun(request, ExchangeBenchmark(_exchanges(options))).run(comm)
-
-
-def _exchanges(options: ExchangeOptions) -> Params:
-    named = options.algorithm
-    names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")
+def measure_exchanges(
+    request: Request, *, comm: str | None, sizes: str, algorithm: str | None, model: bool
+) -> None:
+    """Measure the exchange of data-parallel programs, by the options of its command."""
+    names = chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm") if algorithm else ()
     networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
-    sizes = transfers(options.sizes, NAMED | networks)
-    return Params(sizes, names, SWEEP if options.model else ())
+    params = Params(transfers(sizes, NAMED | networks), names, SWEEP if model else ())
+    WorkersRun(request, ExchangeBenchmark(params)).run(comm)
 
 
 class ExchangeBenchmark:

@@ -15,6 +15,7 @@ from gpumap.commands.options import (
     output_options,
     setting,
 )
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +41,9 @@ def trace(program: Program, /, **options: Any) -> None:
     The result comes after the script's own output: to keep them apart, use --output. `gpumap watch`
     looks at any other program.
     """
-    from gpumap.app.tracing import TraceRequest, trace_script
+    from gpumap.app.tracing import trace_script
 
-    trace_script(program, TraceRequest(**options))
+    trace_script(program, **options)
 
 
 @click.command()
@@ -67,9 +68,9 @@ def watch(program: Program, /, **options: Any) -> None:
 
     The result comes after the program's own output: to keep them apart, use --output.
     """
-    from gpumap.app.watched_programs import WatchRequest, watch_program
+    from gpumap.app.watched_programs import watch_program
 
-    watch_program(program, WatchRequest(**options))
+    watch_program(program, **options)
 
 
 _backend = backend_option("Drive the devices with this backend, in the processes too.")
@@ -130,8 +131,12 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     from gpumap.app.session_run import start
 
     typed = ParameterSource.COMMANDLINE
-    written = {name for name in context.params if context.get_parameter_source(name) is typed}
-    start(program, cfg, request, frozenset(written))
+    for name in ("argument", "option", "no_bind", "output_dir", "timeout", "grace"):
+        if context.get_parameter_source(name) is typed:
+            what = {"argument": "MAP", "option": "--map"}.get(name, f"--{name.replace('_', '-')}")
+            fix = "omit it; options of bench train, such as --output and --timeout, follow --"
+            raise QuestionError(f"--cfg takes no {what}: the session file says what runs", fix)
+    start(program, cfg, request)
 
 
 @click.command("exec")
