@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import sources
 from gpumap.app.command import find_program, not_executed, tell
+from gpumap.app.output import say
 from gpumap.app.own_entry import own_index, own_rank, take
 from gpumap.app.program import Ended
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
@@ -66,7 +67,7 @@ def execute(program: Program, request: ExecRequest) -> None:
     try:
         env = _prepared(program, request, source)
     except GpumapError as error:
-        _say(error.diagnostics, program, source.text)
+        say(error.diagnostics, program, source.text)
         raise Ended(error.exit_code) from error
     _become(program, path, env)
 
@@ -80,7 +81,7 @@ def given_map(program: Program, where: tuple[str | None, str | None], command: s
     env, cwd = program.env, program.cwd
     source = sources.find(*where, env=env, cwd=cwd)
     if source is None:
-        _say(sources.ignored(env=env, cwd=cwd), program)
+        say(sources.ignored(env=env, cwd=cwd), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP.format(command)),))
     return source
 
@@ -120,13 +121,7 @@ def _note(
     first = rank is None or rank.local == 0
     said = [d for d in notes if d.code == "given" or (first and d.severity != "note")]
     if said:
-        _say(said, program, source.text)
-
-
-def _say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = None) -> None:
-    from gpumap.app.output import say  # 8 ms, where nothing is to be said
-
-    say(tuple(diagnostics), program, text)
+        say(said, program, source.text)
 
 
 # --- the proof

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 COMMANDS = ("bench", "transfer-cost")  # what measures, and can be compared
 _OURS = (sys.executable, "-P", "-m")  # -P: a folder "gpumap" here is not this package
-_KEPT = ("--output",)  # what the first run has written stays
 _GRAMMAR = "write it as [VAR=VALUE ...] [LAUNCHER ...] [PYTHON -m] gpumap bench ..."
 _MEASURES = f"use {' or '.join(COMMANDS)}, as one command: no shell runs it"
 _ALONE = "see whether it runs alone"
@@ -57,7 +56,7 @@ def once_more(report: Report) -> Run:
     Raises:
         QuestionError: it is none that measures.
     """
-    name, argv = "the second run of NEW", tuple(_without(report.argv, _KEPT))
+    name, argv = "the second run of NEW", tuple(_without_output(report.argv))
     _refuse_others(name, argv)
     return Run(name, _OURS, argv, {})
 
@@ -89,12 +88,12 @@ def words_of(argv: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(argv[: 2 if argv[:1] == ("bench",) else 1])
 
 
-def _without(argv: Sequence[str], options: Sequence[str]) -> Iterator[str]:
-    """Yield a command line without some options and their values."""
+def _without_output(argv: Sequence[str]) -> Iterator[str]:
+    """Yield a command line without its files: what the first run has written stays."""
     rest = iter(argv)
     for word in rest:
         name, glued, _ = word.partition("=")
-        if name not in options:
+        if name != "--output":
             yield word
         elif not glued:
             next(rest, None)
