@@ -139,17 +139,3 @@ def test_a_command_without_a_map_has_the_default_one(gpumap):
     answer = gpumap("watch", "--format", "json", "--", "true")
     report = loads(answer.out)
     assert (answer.code, report["map"]["source"]) == (0, "default")
-
-
-def test_what_the_program_left_is_ended(gpumap):
-    """As `run` does it: a daemon that a program leaves does not outlive it."""
-    code = (
-        "import os, sys\nif not os.fork():\n os.setsid()\n open('pid', 'w').write(str(os.getpid()))"
-        "\n os.execvp('sleep', ['sleep', '600'])\nimport time\n"
-        "while not os.path.exists('pid') or not open('pid').read(): time.sleep(0.01)"
-    )
-    answer, _ = watched(gpumap, code, map_="a->cpu0")
-    pid = int((gpumap.folder / "pid").read_text())
-    assert answer.code == 0
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
