@@ -25,8 +25,10 @@ _listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2
 
 
-def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
-    """Find the device of every name.
+def resolve(
+    context_map: ContextMap, inventory: Inventory, taken: set[str] | None = None
+) -> Resolution:
+    """Find the device of every name; offer none that is `taken`, and add to that what is used.
 
     Raises:
         AbsentError: at least one name has no device; one diagnostic for each such entry.
@@ -44,7 +46,8 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
             bindings.append(Binding(entry.name, device))
         else:
             absent.append((number, entry, probes))
-    taken = {element for binding in bindings for element in claimed(binding.device)}
+    taken = set() if taken is None else taken
+    taken |= {element for binding in bindings for element in claimed(binding.device)}
     for number, entry, probed in absent:
         lost = _absent(entry, number, probed, inventory.host, taken)
         problems.append(replace(lost, span=_device_of(entry, context_map.text)))

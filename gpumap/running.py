@@ -55,7 +55,6 @@ from gpumap.machine import process_control
 process_control.die_with_parent()
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-TRACE = "GPUMAP_TRACE"  # PROCESS:FILE, for a child of that process: where its contexts are written
 _SHOWN = 2000  # characters of what a run said that left no report
 
 
@@ -110,6 +109,8 @@ def open_(
 @cache
 def _traced() -> Opened | None:
     """Return where contexts are collected, if `gpumap trace` has started this process."""
+    from gpumap.model.programs import TRACE
+
     process, _, path = os.environ.pop(TRACE, "").partition(":")
     if process != str(os.getppid()):
         return None

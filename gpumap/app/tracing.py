@@ -1,7 +1,7 @@
 """A script that uses gpumap, traced: what ran where, and what was moved.
 
-Python runs it, as it would without gpumap. It is told by a variable where its contexts are to be
-written when it ends, as a report, which is read then.
+Python runs it, as it would without gpumap. A variable says where its contexts are to be written
+when it ends: as a report, which is read then.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.files import read_bytes, write_atomic
 from gpumap.launch.process import Job
 from gpumap.model import Trace, Watched, io, replace
+from gpumap.model.programs import TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +47,6 @@ def trace_script(
         what = f"cannot read the script {path}: there is no such file"
         raise SourceError(what, _NO_SCRIPT)
     read_bytes(program.cwd / path, "script")
-    from gpumap.running import TRACE
-
     guard(program)
     with Recording("trace", Watched(), program, output, time_limit=None) as record:
         env = dict(program.env)

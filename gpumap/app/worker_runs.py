@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
 from gpumap.app.engines import join, refuse_several
@@ -34,19 +34,27 @@ from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import TypeAlias
 
     from gpumap.app.benchmark import Request, Turn
     from gpumap.app.process_job import ProcessJob
     from gpumap.app.recording import Draft, Recording
-    from gpumap.app.trainings import TrainingBenchmark
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
     from gpumap.engine.base import Benchmark, OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
     WorkersFactory = Callable[[OpenDevices | None], Any]
-    Shared: TypeAlias = "ExchangeBenchmark | TrainingBenchmark"  # what differs between both
+
+
+class _Shared(Protocol):
+    """What differs between the benchmarks of workers; of a plan there are no devices yet."""
+
+    def prepare(self, draft: Draft, settings: Settings) -> None: ...
+    def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any: ...
+    def processes(self, ranks: ProcessRanks) -> Any: ...
+    def works(self) -> WorkFactory: ...
+    def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan: ...
+    def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark: ...
 
 
 class WorkersRecipe(Recipe):
@@ -55,7 +63,7 @@ class WorkersRecipe(Recipe):
     control = False
     instead = "name another --backend, --algorithm or --comm, or map other devices"
 
-    def __init__(self, request: Request, shared: Shared, workers: WorkersFactory) -> None:
+    def __init__(self, request: Request, shared: _Shared, workers: WorkersFactory) -> None:
         super().__init__(request.settings)
         self._shared, self._workers = shared, workers
 
@@ -71,7 +79,7 @@ class WorkersRecipe(Recipe):
 class WorkersRun:
     """A benchmark between workers: measured in this process, or as one rank of several."""
 
-    def __init__(self, request: Request, shared: Shared) -> None:
+    def __init__(self, request: Request, shared: _Shared) -> None:
         self._request, self._benchmark = request, shared
         self._where = request.argument, request.option, request.backend
 

@@ -10,6 +10,8 @@ from gpumap.model.devices import Binding
 from gpumap.model.field_types import Count, Natural, Number, Positive, Share
 from gpumap.model.maps import Estimate
 
+# PROCESS:FILE, for a child of that process: where it is to write its contexts when it ends
+TRACE = "GPUMAP_TRACE"
 Policy = Literal["visible", "strict"]
 Unseen = Literal[
     "host-threads", "no-address", "no-driver", "no-permission", "hidden-processes", "opened-idle",
