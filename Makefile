@@ -14,12 +14,10 @@ BIN_PYGPU := $(VENV_PYGPU)/bin
 # Each is optional, and installed by itself: Debian 13 has neither python3-pygpu nor oclgrind.
 # MPICH and Slurm are launchers, of which `gpumap exec` is a rank;
 # gcc is for the stub drivers of tests/drivers, g++ for the kernels of tests/cuda_standin;
-# zsh and fish are what completion is tried in;
 # oclgrind (185 MB) runs the kernels and sees each access; man pages are read by groff and mandoc.
 SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0-pthread \
 	gcc g++ libc6-dev openmpi-bin \
 	mpich slurm-wlm munge \
-	zsh fish \
 	man-db groff-base mandoc \
 	oclgrind
 # What `make long` looks through: chromium (about 600 MB) opens the pages.

@@ -21,7 +21,6 @@ from gpumap.app.program import (
     escape,
     hear_signals,
     interrupted,
-    lacking,
     silence,
 )
 from gpumap.version import __version__
@@ -32,53 +31,27 @@ if TYPE_CHECKING:
 
     from gpumap.errors import Exit, GpumapError
 
-# name: section of the help, where it lives, its first line of help (a test holds them equal)
-COMMANDS = {
-    "check": ("Map", "gpumap.commands.map:check",
-              "Check that every name of a map is a device that works."),
-    "check-files": ("Map", "gpumap.commands.map:check_files",
-                    "Check the maps in files, by their syntax alone."),
-    "devices": ("Map", "gpumap.commands.map:devices",
-                "List every device that each backend finds, and why a backend finds none."),
-    "doctor": ("Map", "gpumap.commands.map:doctor",
-               "Say for each name whether its device is used, and if not, why."),
-    "preflight": ("Map", "gpumap.commands.map:preflight",
-                  "Say whether this machine may take a job, within a time limit."),
-    "env": ("Map", "gpumap.commands.map:env",
-            "Print a block for an issue: versions, devices, topology, the map and variables."),
-    "bench": ("Measure", "gpumap.commands.bench:bench",
-              "Measure a benchmark on the devices of a map."),
-    "transfer-cost": ("Measure", "gpumap.commands.measure:transfer_cost",
-                      "Measure copies between the host and the devices, and model what they cost."),
-    "predict": ("Measure", "gpumap.commands.measure:predict",
-                "Predict what more devices would give, from what links cost; nothing is measured."),
-    "scale": ("Measure", "gpumap.commands.measure:scale",
-              ("Run a program on one name, on two and so on; say how much faster it is, and what "
-               "limits it.")),
-    "selftest": ("Measure", "gpumap.commands.measure:selftest",
-                 "Test gpumap on this machine: round trips of data, and false alarms."),
-    "compare": ("Judge", "gpumap.commands.judge:compare",
-                ("Judge the saved report NEW against the saved report BASE, or one command "
-                 "against another.")),
-    "report": ("Judge", "gpumap.commands.judge:report",
-               "Show saved reports again: one in any format, several side by side."),
-    "explain": ("Judge", "gpumap.commands.judge:explain",
-                "Say what a word of a report means, and what to do about it."),
-    "trace": ("Run", "gpumap.commands.run:trace",
-              "Run a script that uses gpumap; show what ran where, and implicit transfers."),
-    "watch": ("Run", "gpumap.commands.run:watch",
-              ("Run a program; show whether it used the devices of a map, and how busy they "
-               "were.")),
-    "run": ("Run", "gpumap.commands.run:run",
-            "Run a command once for each name of a map, on its device and on its cores."),
-    "exec": ("Run", "gpumap.commands.run:exec_",
-             "Become a command on the device and the cores of this rank's entry of the map."),
-    "help": ("Help", "gpumap.commands.about:help_",
-             "Show the help of a command: gpumap help bench dot."),
-    "version": ("Help", "gpumap.commands.about:version", "Show the version."),
-    "completion": ("Help", "gpumap.commands.about:completion",
-                   "Print the script by which a shell completes gpumap's command lines."),
-}  # fmt: skip
+SECTIONS = {  # of the help: its commands, and where in gpumap.commands each one lives
+    "Map": {
+        "check": "map:check",
+        "check-files": "map:check_files",
+        "devices": "map:devices",
+        "doctor": "map:doctor",
+        "preflight": "map:preflight",
+        "env": "map:env",
+    },
+    "Measure": {
+        "bench": "bench:bench",
+        "transfer-cost": "measure:transfer_cost",
+        "predict": "measure:predict",
+        "scale": "measure:scale",
+        "selftest": "measure:selftest",
+    },
+    "Judge": {"compare": "judge:compare", "report": "judge:report", "explain": "judge:explain"},
+    "Run": {"trace": "run:trace", "watch": "run:watch", "run": "run:run", "exec": "run:exec_"},
+    "Help": {"help": "about:help_", "version": "about:version", "completion": "about:completion"},
+}
+COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "limit": (str, list),
 }  # fmt: skip
@@ -87,6 +60,12 @@ _BEFORE_COMMANDS = (["run"], ["exec"], ["scale"], ["watch"])  # which stand behi
 _COMPLETE = "_GPUMAP_COMPLETE"
 _UNKNOWN = r"(?s)No such (?:command|option):? '?(.*?)'?\.?$"
 _NO_CHOICE = r"(?s)'(.*)' is not one of '"
+
+
+def _command(name: str) -> click.Command:
+    module, _, attribute = COMMANDS[name].partition(":")
+    command: click.Command = getattr(import_module(f"gpumap.commands.{module}"), attribute)
+    return command
 
 
 class LazyGroup(click.Group):
@@ -98,16 +77,12 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][1].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        return command
+        return _command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List the commands under the heading of their section."""
-        for section in dict.fromkeys(section for section, _, _ in COMMANDS.values()):
-            rows = [(n, text) for n, (where, _, text) in COMMANDS.items() if where == section]
+        """List the commands, each with its first line, under the heading of their section."""
+        for section, names in SECTIONS.items():
+            rows = [(name, (_command(name).help or "").partition("\n")[0]) for name in names]
             with formatter.section(section):
                 formatter.write_dl(rows)
 
@@ -128,8 +103,7 @@ def group(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         return
-    section, *_ = COMMANDS.get(ctx.invoked_subcommand, ("",))
-    if section != "Help":  # which a broken file must not stop
+    if ctx.invoked_subcommand not in SECTIONS["Help"]:  # which a broken file must not stop
         ctx.default_map = _configured(ctx.obj)
 
 
@@ -196,11 +170,11 @@ def _run(arguments: list[str]) -> int:
     except (click.exceptions.Exit, Ended) as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the last net
-        return failed(error, arguments)
+        return _failed(error, arguments)
     return 0
 
 
-def failed(error: BaseException, arguments: list[str]) -> int:
+def _failed(error: BaseException, arguments: list[str]) -> int:
     """Say what went wrong, and return its exit code."""
     from gpumap.errors import Exit, GpumapError
 
@@ -208,7 +182,7 @@ def failed(error: BaseException, arguments: list[str]) -> int:
         return Exit.INTERRUPTED
     if isinstance(error, click.ClickException | GpumapError):
         return _refused(error, arguments)
-    if isinstance(error, OSError) and error.filename is None and lacking(error) is error:
+    if isinstance(error, OSError) and error.filename is None:
         raise error  # of the streams: `main` knows
     return _internal(error)  # the last net: exit 70, and nothing lost; a library may exit, too
 
@@ -328,8 +302,7 @@ def _known(error: click.UsageError) -> dict[str, str]:
         assert isinstance(bench, click.Group)
         found |= {name: f"bench {name}" for name in bench.list_commands(error.ctx)}
     else:  # `bench transfer-cost` is for one of gpumap's own
-        found |= {name: f"gpumap {name}" for name, (section, *_) in COMMANDS.items()
-                  if section == "Measure" and name != "bench"}  # fmt: skip
+        found |= {name: f"gpumap {name}" for name in SECTIONS["Measure"] if name != "bench"}
     return found
 
 
@@ -368,12 +341,10 @@ def _complain(message: str, code: Exit | None = None) -> Exit:
 
 def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
-    from gpumap.errors import Exit, GpumapError
+    from gpumap.errors import Exit
 
     if interrupted():  # what was cut short made an error of it
         return Exit.INTERRUPTED
-    if isinstance(found := lacking(error), GpumapError):
-        return Exit(_refused(found, []))
     if isinstance(error, MemoryError):
         message = "the host ran out of memory\n  fix: choose a smaller size, or raise the limit"
         return _complain(message)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-_STREAMS = (1, 2)  # stdout and stderr: a file behind one is written on, not replaced
 LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
 
 _KINDS = {
@@ -148,7 +147,7 @@ def empty(path: Path) -> None:
     """
     with suppress(OSError, ValueError):
         state = path.stat()
-        if stat.S_ISREG(state.st_mode) and not _is_stream(state):
+        if stat.S_ISREG(state.st_mode):
             os.truncate(path, 0)
 
 
@@ -243,7 +242,7 @@ def _all(descriptor: int, size: int, most: int) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     state = target_state(path)
-    if state is not None and (not stat.S_ISREG(state.st_mode) or _is_stream(state)):
+    if state is not None and not stat.S_ISREG(state.st_mode):
         return _append(path, data)
     return _replace(path.resolve(), data, None if state is None else stat.S_IMODE(state.st_mode))
 
@@ -271,22 +270,13 @@ def target_state(path: Path) -> os.stat_result | None:
 
 def _try(path: Path) -> None:
     state = target_state(path)
-    if state is None or (stat.S_ISREG(state.st_mode) and not _is_stream(state)):
+    if state is None or stat.S_ISREG(state.st_mode):
         temporary = _temporary(path.resolve())
         try:
             with temporary.open("xb") as file:
                 file.write(bytes(_BLOCK))
         finally:
             temporary.unlink(missing_ok=True)
-
-
-def _is_stream(state: os.stat_result) -> bool:
-    # `gpumap ... --output /dev/stdout > file`: a new file would cut stdout off from its name
-    for descriptor in _STREAMS:
-        with suppress(OSError):
-            if os.path.samestat(state, os.fstat(descriptor)):
-                return True
-    return False
 
 
 def _append(path: Path, data: bytes) -> None:

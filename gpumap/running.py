@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from gpumap.text import fix, middle
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from gpumap.app.tracing import Opened
     from gpumap.backends.base import Session
     from gpumap.contexts import Context, Policy
     from gpumap.contexts.array import Array
@@ -75,7 +77,6 @@ def open_(
         AbsentError: a device of the map is not there; no device is opened then.
         QuestionError: there is no such backend, or it does not drive a device of the map.
     """
-    from gpumap import contexts
     from gpumap.backends import register
     from gpumap.backends.base import Host
     from gpumap.contexts import Context
@@ -84,6 +85,7 @@ def open_(
     from gpumap.resolve import resolve
 
     _check(policy, backend)
+    opened = _traced()
     requested = backend or os.environ.get("GPUMAP_BACKEND") or None  # an empty variable is not set
     variables, notes = register(os.environ)
     os.environ.update(variables)  # drivers read that of their own process
@@ -95,13 +97,26 @@ def open_(
         for binding in resolution.bindings:
             device = binding.device
             if device.id not in by_device:
-                opened = inventory.backend(device.backend).open(device, clock)
-                by_device[device.id] = stack.enter_context(opened)
+                session = inventory.backend(device.backend).open(device, clock)
+                by_device[device.id] = stack.enter_context(session)
         sessions = {b.name: by_device[b.device.id] for b in resolution.bindings}
         context = Context(resolution.bindings, sessions, clock, stack.pop_all(), policy)
-    if contexts.recorded is not None:
-        contexts.recorded.append(context)
+    if opened:
+        opened.contexts.append(context)
     return context
+
+
+@cache
+def _traced() -> Opened | None:
+    """Return where contexts are collected, if `gpumap trace` has started this process."""
+    from gpumap.model.programs import TRACE
+
+    process, _, path = os.environ.pop(TRACE, "").partition(":")
+    if process != str(os.getppid()):
+        return None
+    from gpumap.app.tracing import write_at_exit
+
+    return write_at_exit(path)
 
 
 def dot(a: Any, b: Any) -> Array:
@@ -134,7 +149,6 @@ def _check(policy: Any, backend: Any) -> None:
 
 
 def _map(text: str | None, inventory: Inventory) -> ContextMap:
-    from gpumap import contexts
     from gpumap.resolve import default_map
 
     if text is not None:
@@ -147,8 +161,8 @@ def _map(text: str | None, inventory: Inventory) -> ContextMap:
     if found is not None:
         return parse_map(found.text)
     chosen = default_map(inventory)
-    if contexts.defaults is not None:
-        contexts.defaults.append(chosen.text)
+    if opened := _traced():
+        opened.defaults.append(chosen.text)
     return chosen
 
 

@@ -5,12 +5,12 @@ import shlex
 
 CORES = "--map a->cpu0;b->cpu1"
 CUDA = "--map dev0->cuda0;dev1->cuda1"
-CHECKED = "check a->cpu0;b->cpu1"
+
 # Codes of notes that tell of the machine, or of the time that a run had.
 BY_CHANCE = ("cpu-contention", "inconclusive", "unused", "quota", "shared-hardware", "not-pinned")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 ON_CORES = {
-    "check": CHECKED,
+    "check": "check a->cpu0;b->cpu1",
     "dot": f"bench dot --size 64 --budget 1s {CORES}",
     "chain": f"bench chain --rows 1000 --budget 1s {CORES}",
     "transfer-cost": f"transfer-cost --sizes 4KiB --no-model --budget 1s {CORES}",
@@ -18,7 +18,6 @@ ON_CORES = {
     "train": f"bench train --sweep width=16 --batch-per-device 32 --comm local --budget 1s {CORES}",
 }
 OF_RANKS = {
-    "check": CHECKED,
     "allreduce": f"bench allreduce --sizes 4KiB --no-model --budget 1s {CORES}",
     "train": f"bench train --sweep width=16 --batch-per-device 32 --budget 1s {CORES}",
 }

@@ -255,21 +255,6 @@ def test_a_slow_reader_of_a_fifo_gets_everything(tmp_path):
         assert child.communicate()[0] == "300000\n"
 
 
-@pytest.mark.parametrize("kind", ["file", "pipe"])
-def test_standard_output_is_written_to_and_not_replaced(tmp_path, kind):
-    """`--output /dev/stdout` adds to what stdout is, a file as well as a pipe."""
-    program = (
-        "import pathlib; from gpumap.files import empty, write_atomic; print('first', flush=True);"
-        "out = pathlib.Path('/dev/stdout'); empty(out); write_atomic(out, 'second')"
-    )
-    path = tmp_path / "out"
-    with path.open("w") as file:
-        stdout = file if kind == "file" else subprocess.PIPE
-        done = subprocess.run([sys.executable, "-c", program], stdout=stdout, check=True)
-    assert (path.read_bytes() if kind == "file" else done.stdout) == b"first\nsecond"
-    assert [path] == list(tmp_path.iterdir())
-
-
 def test_a_file_is_emptied_in_its_place(tmp_path):
     """It keeps its mode, and a link to it stays one; what is no file is left alone, unsaid."""
     old, link = tmp_path / "old", tmp_path / "link"

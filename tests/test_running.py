@@ -8,8 +8,10 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import gpumap
+from gpumap.cli import parameters
 from gpumap.errors import AbsentError, GpumapError, QuestionError, Span, TimedOut, WrongDataError
 from gpumap.model import Report
+from gpumap.running import _given
 
 CORES = "a->cpu0;b->cpu1"
 SMALL = {"sweep": "width=16", "batch_per_device": 32, "budget": "0.3s"}
@@ -47,32 +49,21 @@ def test_a_report_comes_back():
     assert rows[-1].case.params["rule"] == "bsp"
 
 
-@pytest.mark.parametrize(("flag", "samples"), [(True, False), (False, True)])
-def test_flags_are_true_or_false(flag, samples, monkeypatch):
-    monkeypatch.setenv("GPUMAP_DRY_RUN", str(int(not flag)))
-    report = train(dry_run=flag, quiet=flag, require_idle=False)
-    assert any(row.samples for row in report.measurements) is samples
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("quiet", True, ["--quiet"]), ("quiet", False, []), ("model", False, ["--no-model"]),
+    ("learn", None, []), ("batch_per_device", 32, ["--batch-per-device=32"]),
+    ("limit", ["a<1s", "b<1s"], ["--limit=a<1s", "--limit=b<1s"]),
+    ("size", [64, 128], ["--size=64,128"]),
+])  # fmt: skip
+def test_an_option_is_given_as_the_command_line_has_it(name, value, words):
+    """A flag, a flag with a no, and a list: item by item, or joined by commas."""
+    params = parameters(("bench", "dot")) | parameters(("bench", "allreduce"))
+    assert [*_given(name, value, params.get(name))] == words
 
 
-def test_a_flag_that_has_a_no_is_given_it():
-    """Allreduce fits a model unless it is told not to."""
-    given = {"map": CORES, "sizes": "small", "algorithm": "ring", "budget": "1s"}
-    assert gpumap.run_benchmark("allreduce", **given, model=False).fits == ()
-
-
-def test_a_list_is_given_item_by_item(tmp_path):
-    """And what is None not at all; each limit has its verdict, each file its report."""
-    files = [tmp_path / "a.json", tmp_path / "b.csv"]
-    limits = ["train.step.time<=100s", "train.compute.time<=100s"]
-    report = train(limit=limits, output=files, learn=None, base=None)
-    assert {verdict.text for verdict in report.verdicts} == set(limits)
-    assert all(file.stat().st_size for file in files)
-
-
-def test_a_list_for_an_option_given_once_is_joined():
-    report = gpumap.run_benchmark("dot", map=CORES, size=[64, 128], cases=["one"], budget="2s")
-    rows = [row for row in report.measurements if row.case.bench == "dot"]
-    assert [row.case.params["size"] for row in rows] == [64, 128]
+def test_a_flag_that_is_false_takes_back_its_variable(monkeypatch):
+    monkeypatch.setenv("GPUMAP_DRY_RUN", "1")
+    assert any(row.samples for row in train(dry_run=False).measurements)
 
 
 def test_nothing_of_the_current_folder_is_run():

@@ -16,7 +16,7 @@ from gpumap.errors import Diagnostic, QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import by_headline, decided, gated, judged
 from gpumap.model import Around, Measured, replace
-from gpumap.resolve import default_map, resolve, resolve_all
+from gpumap.resolve import default_map, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,14 +49,13 @@ _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A map, resolved: one, or one of several backends with ``all``.
+    """A map, resolved.
 
     `ours` are other processes of this machine that take part: what they use is not someone else's.
     """
 
     resolution: Resolution
     inventory: Inventory
-    left: int = 1  # turns that share the rest of the budget, this one with them
     opening: Opening = opened
     ours: Sequence[int] = ()
 
@@ -79,34 +78,28 @@ class _Open:
 
 
 class BenchmarkRun:
-    """Measures a benchmark on each turn of a map: resolve, plan or check, open, measure, finish."""
+    """Measures a benchmark on a map: resolve, plan or check, open, measure, finish."""
 
     def __init__(self, record: Recording, request: Request) -> None:
         self._record, self._draft = record, record.draft
         self._request, self._settings = request, request.settings
 
-    def resolve(self, *, opens: bool) -> Iterator[Turn]:
-        """Yield the map, or a default one, resolved: once, or once for each backend with ``all``.
+    def resolve(self, *, opens: bool) -> Turn:
+        """Return the map, or a default one, resolved.
 
         `opens`: this process will open all of its devices.
         """
         request, draft = self._request, self._draft
-        inventory = Inventory(request.program.host(), None if request.every else request.backend)
+        inventory = Inventory(request.program.host(), request.backend)
         inventory.expect("*" if opens else "")
         try:
             where = request.argument, request.option
-            default = partial(default_map, inventory, hurry=not request.several)
-            found = read_map(draft, *where, default)
+            found = read_map(draft, *where, partial(default_map, inventory))
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
-            if request.every:
-                every = resolve_all(found, inventory, request.several)
-            else:
-                every = [resolve(found, inventory)]
+            draft.resolution = resolve(found, inventory)
         finally:
             draft.backends = inventory.libraries
-        for number, resolution in enumerate(every):
-            draft.resolution = resolution
-            yield Turn(resolution, inventory, len(every) - number)
+        return Turn(draft.resolution, inventory)
 
     def run(self, turn: Turn, recipe: Recipe) -> None:
         """Measure a benchmark on a turn's devices; a dry run plans it."""
@@ -119,23 +112,22 @@ class BenchmarkRun:
         with ExitStack() as stack:
             found = self.open(turn, recipe, look, stack)
             try:
-                self.measure(turn, found, stack)
+                self.measure(turn, found)
             finally:
                 self.finish(found)
 
     def plan(self, turn: Turn, recipe: Recipe) -> None:
-        """Record the plan alone, of devices that stay closed; what is assumed is said once."""
+        """Record the plan alone, of devices that stay closed."""
         benchmark = self._benchmark(turn, recipe, unopened(turn.resolution, turn.inventory))
         self._draft.measured.append(Measuring(None, benchmark.plan))
         self._draft.plans.append(benchmark.plan)
-        if _ASSUMED not in self._draft.remarks:
-            self._draft.remarks.append(_ASSUMED)
+        self._draft.remarks.append(_ASSUMED)
 
     def check(self, turn: Turn, plan: Plan) -> Look | None:
         """Refuse what shows before a device is open; return what looks at others from now on."""
         check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
         self._draft.measured.append(Measuring(None, plan))  # until it is known what really runs
-        if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
+        if not turn.hardware:
             return None
         if self._settings.require_idle:
             from gpumap.engine.idle import require_idle
@@ -155,22 +147,21 @@ class BenchmarkRun:
         gpus = stack.enter_context(Gpus(turn.hardware))
         benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
-        self._refuse_base(turn)
+        self._refuse_base()
         watch = Watch(gpus=gpus)
         devices.clock.sleep(_LOOK)
         self._draft.before = replace(watch.read(), others=look.read() if look else None)
         self._warn(turn)
         return _Open(devices, benchmark, gpus, watch)
 
-    def measure(self, turn: Turn, found: _Open, stack: ExitStack) -> None:
+    def measure(self, turn: Turn, found: _Open) -> None:
         """Measure the rows within what is left of the budget."""
         from gpumap.bench.causes import explaining
         from gpumap.engine.runner import Runner
         from gpumap.machine.state import Neighbours
 
         clock, progress = found.devices.clock, self._record.progress
-        stack.enter_context(progress.bar())
-        budget = self._budget(turn, clock)
+        budget = self._budget(clock)
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
         around = Around if clock.scripted else neighbours.read
@@ -201,8 +192,7 @@ class BenchmarkRun:
         from gpumap.engine.control import Controlled
 
         benchmark = recipe.benchmark(devices)
-        if not self._request.every:  # another backend may have what this one lacks
-            check_any(benchmark.plan, recipe.instead)
+        check_any(benchmark.plan, recipe.instead)
         benchmark.plan = self._measured(benchmark.plan, turn, recipe)
         _check_plan(benchmark.plan, turn)
         has_controls = any(case.is_control for case in benchmark.plan.cases)
@@ -212,14 +202,14 @@ class BenchmarkRun:
         """See how busy the machine was meanwhile."""
         self._draft.after = found.watch.read()
 
-    def _budget(self, turn: Turn, clock: Clock) -> float:
-        """Return this turn's part of what is left of the budget, the time of the whole command."""
+    def _budget(self, clock: Clock) -> float:
+        """Return what is left of the budget, the time of the whole command."""
         whole = self._settings.budget
         left = whole if clock.scripted else whole - self._draft.elapsed
-        return max(left, min(whole * _FAIR_SHARE, left + _LATE), 0.0) / turn.left
+        return max(left, min(whole * _FAIR_SHARE, left + _LATE), 0.0)
 
     def _settings_of(self, budget: float, clock: Clock) -> Settings:
-        """Return a turn's settings: its budget, and blocks as its end by a scripted clock."""
+        """Return the settings of a run: its budget, and blocks as its end by a scripted clock."""
         endless = clock.scripted and not self._settings.whole
         gate = self._request.gate
         cases: Sequence[str] = self._draft.settings.get("cases") or ()
@@ -243,19 +233,15 @@ class BenchmarkRun:
             turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
         )
 
-    def _refuse_base(self, turn: Turn) -> None:
-        """Refuse a base that this run could not be compared with, before it takes its time.
-
-        With `--backend all` the fingerprint of one turn says nothing of the report's.
-        """
+    def _refuse_base(self) -> None:
+        """Refuse a base that this run could not be compared with, before it takes its time."""
         against, draft = self._request.gate.against, self._draft
         if against is None:
             return
         from gpumap.app.comparison import refuse_unlike
         from gpumap.judge.comparability import fingerprints
 
-        only = turn.left == len(draft.measured) == 1
-        apart = fingerprints(against.base.fingerprint, draft.fingerprint) if only else ()
+        apart = fingerprints(against.base.fingerprint, draft.fingerprint)
         refuse_unlike(against.base, simulated=draft.simulated, apart=apart)
 
     def _warn(self, turn: Turn) -> None:
@@ -322,10 +308,9 @@ def recorded_single_process(
 
 
 def run_single_process(record: Recording, request: Request, recipe: Recipe) -> None:
-    """Measure a benchmark in each turn, on the devices of this process."""
+    """Measure a benchmark on the devices of this process."""
     benchmark = BenchmarkRun(record, request)
-    for turn in benchmark.resolve(opens=not request.settings.dry_run):
-        benchmark.run(turn, recipe)
+    benchmark.run(benchmark.resolve(opens=not request.settings.dry_run), recipe)
 
 
 def measure(key: str, request: Request, options: Mapping[str, Any]) -> None:
@@ -362,9 +347,6 @@ def _check_plan(plan: Plan, turn: Turn) -> None:
 # --- the request
 
 
-ALL = "all"  # --backend all: every usable one, side by side
-
-
 class Request(NamedTuple):
     """On which devices to measure, how long and how well, what is required, where the report goes.
 
@@ -378,14 +360,3 @@ class Request(NamedTuple):
     settings: Settings
     gate: Gate
     output: Output
-
-    @property
-    def every(self) -> bool:
-        """Return whether several backends are measured, side by side."""
-        return self.backend == ALL or bool(self.several)
-
-    @property
-    def several(self) -> tuple[str, ...]:
-        """Return the backends that are requested by name, where they are more than one."""
-        names = tuple((self.backend or "").split(","))
-        return names if len(names) > 1 else ()

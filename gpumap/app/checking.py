@@ -6,12 +6,11 @@ The proof that a device is true: bytes that go there come back the same.
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import sources
 from gpumap.app.given_map import read_map
+from gpumap.app.program import check_single_process
 from gpumap.app.recording import Recording
 from gpumap.errors import (
     AbsentError,
@@ -100,24 +99,24 @@ class CheckRequest(NamedTuple):
 
 
 def check_map(program: Program, request: CheckRequest) -> None:
-    """Check a map, as one process or as one rank of several."""
+    """Check a map; of several processes each checks the one entry that it was given."""
     _compatible(request)
+    doubts = check_single_process(program, "check")
     skip = request.if_absent == "skip"
     prove = not (request.syntax_only or request.no_open or request.replay)
     settings: dict[str, Any] = {"opened": prove}
     settings |= {"if_absent": "skip"} if skip else {}
     output, limit = request.output, request.timeout
     with Recording("check", Checked(), program, output, settings, time_limit=limit) as record:
+        record.draft.remarks += doubts
         if skip:
-            record.judge = partial(_judged, record)
+            record.judge = _judged
         where, draft = (request.argument, request.option), record.draft
         try:
             if request.syntax_only:
                 read_map(draft, *where)
             else:
-                with _as_rank(record, program, limit) as own:
-                    context_map = own(read_map(draft, *where))
-                    _find(record, program, request, context_map, prove=prove)
+                _find(record, program, request, read_map(draft, *where), prove=prove)
         finally:  # absent devices do not excuse a name that is not there
             for problem in _unmet(request.needs, draft.map):
                 draft.refuse(problem)
@@ -127,12 +126,11 @@ def check_map(program: Program, request: CheckRequest) -> None:
             draft.refuse(problem)
 
 
-def _judged(record: Recording, report: Report) -> Report:
-    """Return the report, skipped if devices are absent; of several ranks the first one judges."""
+def _judged(report: Report) -> Report:
+    """Return the report, skipped if devices are absent."""
     from gpumap.judge.exit_status import is_absent, skipped
 
-    first = record.deliver is None
-    return skipped(report, ()) if first and is_absent(report) else report
+    return skipped(report, ()) if is_absent(report) else report
 
 
 def _compatible(request: CheckRequest) -> None:
@@ -145,29 +143,6 @@ def _compatible(request: CheckRequest) -> None:
         raise QuestionError("--replay is a machine to look at, --syntax-only looks at none", fix)
     if request.needs is not None and not request.needs.strip(", "):
         raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or omit it")
-
-
-@contextmanager
-def _as_rank(
-    record: Recording, program: Program, timeout: float
-) -> Iterator[Callable[[ContextMap], ContextMap]]:
-    """Check for all ranks of a job, where there are several; give what makes a map this one's."""
-    from gpumap.app.program import rank_of
-
-    launch, doubts = rank_of(program)
-    record.draft.remarks += doubts
-    if launch is None:
-        yield lambda whole: whole
-        return
-    from gpumap.app.all_ranks import one_report
-    from gpumap.app.own_entry import index_of_rank
-
-    def own(whole: ContextMap) -> ContextMap:
-        index = index_of_rank([entry.name for entry in whole.entries], program)
-        return whole._replace(entries=(whole.entries[index],))
-
-    with one_report(record, program, launch, timeout):
-        yield own
 
 
 def _find(
@@ -241,19 +216,6 @@ def prove_map(
         about = {"entry": number, "span": entry.span, "name": entry.name}
         failure = _failure(record, binding.device, inventory, entry.name, about)
         yield _trip(binding.device, entry.name, failure)
-
-
-def prove_others(
-    record: Recording, inventory: Inventory, names: Iterable[str]
-) -> Iterator[RoundTrip]:
-    """Prove one device of each of these backends that can be used at all."""
-    for name in names:
-        probe = inventory.probe(name)
-        if not probe.usable or not probe.devices:
-            continue
-        device = probe.devices[0]
-        record.limit.doing = f"opening {device.ref} ({name})"
-        yield _trip(device, None, _failure(record, device, inventory, name, {}))
 
 
 def _trip(device: Device, name: str | None, failure: Reason | None) -> RoundTrip:

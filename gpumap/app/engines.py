@@ -41,35 +41,19 @@ def join(program: Program, limit: float, engine: str) -> ProcessComm:
         QuestionError: it knows of one rank.
     """
     launch = several(program)
-    try:
-        comm = start(program, limit, engine)
-        if engine == "mpi":  # heartbeats are a thread's
-            from gpumap.comm.mpi import require_threads
-
-            require_threads()
-    except GpumapError as error:
-        if launch is None or not launch.rank:
-            raise
-        time.sleep(TURN)  # rank 0 has reported by then what all ranks lack
-        who = f"rank {launch.rank} on {socket.gethostname()}"
-        found = (replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
-        raise type(error)(tuple(found)) from None
-    return comm
-
-
-def start(program: Program, limit: float, engine: str) -> ProcessComm:
-    """Do the same, without waiting for rank 0 to report an error."""
-    launch = several(program)
     rank = launch.rank if launch else 0
     # Ctrl-C, sent to every rank, is for the run, which rank 0 ends: with its report
     before = signal.signal(signal.SIGINT, lambda *_: None) if rank else None
     try:
-        by = _torch if engine == "torch" else _mpi
-        comm = by(launch, program, limit)
-    except GpumapError:
-        if rank:
-            signal.signal(signal.SIGINT, before)
-        raise
+        comm = (_torch if engine == "torch" else _mpi)(launch, program, limit)
+    except GpumapError as error:
+        if not rank:
+            raise
+        signal.signal(signal.SIGINT, before)
+        time.sleep(TURN)  # rank 0 has reported by then what all ranks lack
+        who = f"rank {rank} on {socket.gethostname()}"
+        found = (replace(d, message=f"{who}: {d.message}") for d in error.diagnostics)
+        raise type(error)(tuple(found)) from None
     unbound(program)
     return comm
 
@@ -87,7 +71,7 @@ def _torch(launch: Launch | None, program: Program, limit: float) -> ProcessComm
 
 
 def _mpi(launch: Launch | None, program: Program, limit: float) -> ProcessComm:
-    from gpumap.comm.mpi import Mpi, load
+    from gpumap.comm.mpi import Mpi, load, require_threads
 
     rank = launch.rank if launch else 0
     message = f"the time limit of {limit:g} s was reached" if rank < 2 else ""  # noqa: PLR2004 - one may be stopped
@@ -95,6 +79,7 @@ def _mpi(launch: Launch | None, program: Program, limit: float) -> ProcessComm:
         comm = Mpi(load().COMM_WORLD)
     if comm.size == 1:
         raise unknown_to_mpi(launch, program)
+    require_threads()  # heartbeats are a thread's
     return comm
 
 
@@ -120,13 +105,12 @@ def unknown_to_mpi(launch: Launch | None, program: Program) -> QuestionError:
 
 
 def _by_mpirun(program: Program) -> str:
-    bench = program.argv[:1] == ("bench",)  # what else joins has no --comm
-    return f"mpirun -n 2 {_command(program)} {'--comm mpi' if bench else '...'}"
+    return f"mpirun -n 2 {_command(program)} --comm mpi"
 
 
 def _command(program: Program) -> str:
-    """Return the command that this process was started with, without its options."""
-    return " ".join(("gpumap", *program.argv[: 1 + (program.argv[:1] == ("bench",))]))
+    """Return the benchmark that this process was started with, without its options."""
+    return " ".join(("gpumap", *program.argv[:2]))
 
 
 class StartTimeout:

@@ -123,12 +123,13 @@ class Launching:
         """Say how it ended, and return the exit code."""
         if ending.survivors:
             which = ", ".join(map(str, ending.survivors[:_LISTED]))
-            self._say(f"warning: the kernel does not end what was started: process {which}")
+            what = f"warning: the kernel does not end what was started: process {which}"
+            tell(self._program, what)
         if ending.why == "closed":
             raise next(s.failed for s in self._sinks if s.failed and s.vital)
         if ending.why == "timeout":
-            self._say(f"error: the time limit of {limit:g} s was reached: all processes were ended")
-            self._say("  fix: raise --timeout, or request less")
+            what = f"error: the time limit of {limit:g} s was reached: all processes were ended"
+            tell(self._program, what, "  fix: raise --timeout, or request less")
         elif ending.why == "failed" and ending.process is not None:
             self._failed(ending.process)
         return ending.code
@@ -138,16 +139,10 @@ class Launching:
         return (output[0] for pair in self._outputs for output in pair if output)
 
     def _failed(self, process: Process) -> None:
-        job = process.job
-        self._say(f"error: {job.name} ({job.about}) {ended(process.code or 0)}")
+        what = f"{process.job.name} ({process.job.about}) {ended(process.code or 0)}"
         last = [line.decode(errors="backslashreplace") for line in process.last[-_SHOWN:]]
-        for line in last:
-            self._say(f"  {line}")
-        if not last:
-            self._say("  it has printed nothing")
-
-    def _say(self, text: str) -> None:
-        tell(self._program, text)
+        shown = [f"  {line}" for line in last] or ["  it has printed nothing"]
+        tell(self._program, f"error: {what}", *shown)
 
 
 def ended(code: int) -> str:

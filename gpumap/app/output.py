@@ -1,22 +1,19 @@
-"""Reports to stdout and files, messages and progress to stderr.
-
-Progress is a bar on a terminal, at once, and a line every 30 s in a log.
-"""
+"""Reports to stdout and files, messages and progress to stderr."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gpumap.app.program import columns, silence
 from gpumap.escape import printable
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
     from typing import TextIO
 
@@ -167,10 +164,14 @@ def _format(requested: str, program: Program) -> str:
 
 _WIDE = 10.0  # a half width of ten times the median tells nothing more
 _BEAT = 30.0  # seconds from one line of a log to the next, and to the first
+_OFTEN = 0.5  # seconds from one look at a terminal to the next
 
 
 class Progress:
-    """An observer that tells what is being done, as long as its context lasts."""
+    """An observer that tells what is being done, as long as its context lasts.
+
+    It writes a line now and then in a log; on a terminal one line, again and again.
+    """
 
     def __init__(
         self,
@@ -183,108 +184,71 @@ class Progress:
         """Watch a run; `wait` waits so many seconds, or less and returns True at the end of it."""
         command = " ".join(program.argv[: 2 if program.argv[:1] == ("bench",) else 1])
         self.doing = f"{command}: looking for devices"
-        self._program, self._settings = program, settings
+        self._stream, self._settings = program.stderr, settings
         self._quiet = output.quiet or settings.dry_run
+        self._live = program.stderr.isatty()
         self._over = threading.Event()
         self._now, self._wait, self._start = now, wait or self._over.wait, now()
-        self._bar: Any = None
-        self._task: Any = None
+        self._thread = threading.Thread(target=self.beat, daemon=True)
         self._groups: tuple[Group, ...] = ()
         self._done = 0
 
     def __enter__(self) -> Self:
-        if not self._quiet and self._program.stderr.isatty():
-            self._tell()
-        elif not self._quiet:
-            threading.Thread(target=self.beat, daemon=True).start()
+        if not self._quiet:
+            self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._over.set()
+        if self._live and not self._quiet:
+            self._thread.join(_OFTEN)
+            self._write("")
 
     def beat(self) -> None:
-        """Tell a log that the run goes on, whatever it waits for."""
-        while not self._wait(_BEAT):
-            self._tell()
+        """Tell that the run goes on, whatever it waits for."""
+        while not self._wait(_OFTEN if self._live else _BEAT):
+            spent = f"{self._now() - self._start:.0f} s of {self._settings.budget:g} s"
+            self._write(f"gpumap: {self.doing}, {spent}")
 
-    def _tell(self) -> None:
+    def _write(self, line: str) -> None:
+        """Write a line; on a terminal in the place of the last one."""
         from gpumap.report.diagnostics import fitted
 
-        spent = f"{self._now() - self._start:.0f} s of {self._settings.budget:g} s"
-        stderr, line = self._program.stderr, f"gpumap: {self.doing}, {spent}"
+        if self._live:
+            width = (columns(self._stream) or _COLUMNS) - 1
+            text = f"\r{line[:width]:{width}}\r"
+        else:
+            text = "".join(f"{part}\n" for part in fitted([line], columns(self._stream)))
         with suppress(OSError, ValueError):  # a closed stderr must not lose the result
-            stderr.write("".join(f"{part}\n" for part in fitted([line], columns(stderr))))
-            stderr.flush()
-
-    @contextmanager
-    def bar(self) -> Iterator[None]:
-        """Show a bar on a terminal, and clean up its line."""
-        if self._quiet or not self._program.stderr.isatty():
-            yield
-            return
-        self._bar = _bar(self._program)
-        self._bar.start()
-        self._bar.console.show_cursor()  # the time limit ends the process without a stop
-        try:
-            yield
-        finally:
-            self._bar.stop()
-            self._bar = None
+            self._stream.write(text)
+            self._stream.flush()
 
     def planned(self, plan: Plan) -> None:
-        """Begin a bar with one step for each group of cases."""
+        """Begin with the first group of cases."""
         self._done, self._groups = 0, plan.groups
-        words = self._next()
-        if self._bar is not None:
-            self._task = self._bar.add_task(words, total=len(plan.groups))
-
-    def _next(self) -> str:
-        """Take note of the group that comes; return what to tell of it until its first block."""
-        if self._done == len(self._groups):
-            self.doing = "finishing"
-            return self.doing
-        what = _described(self._groups[self._done])
-        self.doing = f"measuring {what}, group {self._done + 1} of {len(self._groups)}"
-        return f"{what}: verifying and warming up"
+        self._tell("verifying and warming up")
 
     def block(self, snapshot: Snapshot) -> None:
-        """Move the bar within a group, and tell how well it is known."""
-        if self._bar is not None:
-            words = f"{_described(snapshot.group)}: {self._standing(snapshot)}"
-            self._bar.update(self._task, completed=self._done + snapshot.done, description=words)
-
-    def _standing(self, snapshot: Snapshot) -> str:
-        """Return how many blocks there are, and how wide their intervals."""
+        """Tell how well a group is known: how many blocks there are, how wide their intervals."""
         blocks = counted(snapshot.blocks, "block")
         if snapshot.width is None:
-            return f"{blocks}, interval at {snapshot.look:.0%} of the time"
-        wide = f"±{snapshot.width:.1%}" if snapshot.width < _WIDE else "wide"
-        return f"{blocks}, {wide} of ±{100 * self._settings.precision:g}%"
+            self._tell(f"{blocks}, interval at {snapshot.look:.0%} of the time")
+        else:
+            wide = f"±{snapshot.width:.1%}" if snapshot.width < _WIDE else "wide"
+            self._tell(f"{blocks}, {wide} of ±{100 * self._settings.precision:g}%")
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
         """Count a group as done."""
         del measurements
         self._done += 1
-        words = self._next()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, description=words)
+        self._tell("verifying and warming up")
 
-
-def _bar(program: Program) -> Any:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    # Rich fails if one of these is no number; without them it looks at the terminal
-    env = {key: v for key, v in program.env.items() if key not in ("COLUMNS", "LINES")}
-    console = Console(file=program.stderr, no_color="NO_COLOR" in env, _environ=env)
-    parts = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("left"),
-    )
-    return Progress(*parts, console=console, transient=True)
+    def _tell(self, standing: str) -> None:
+        if self._done == len(self._groups):
+            self.doing = "finishing"
+            return
+        place = f"group {self._done + 1} of {len(self._groups)}"
+        self.doing = f"measuring {_described(self._groups[self._done])}, {place}: {standing}"
 
 
 def _described(group: Group) -> str:

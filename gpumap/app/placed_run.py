@@ -109,7 +109,7 @@ def plan(program: Program, places: Sequence[Place], backend: str | None) -> Plan
     world, driven = placement.world_of(places), {"GPUMAP_BACKEND": backend} if backend else {}
     planned = []
     for rank, place in enumerate(places):
-        own = placement.environment_of_name(place, world, token, program.env)
+        own = placement.environment([place], world, token, program.env)
         planned.append((place, own | driven | placement.numbered(rank, len(places), port)))
     return planned
 

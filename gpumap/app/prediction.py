@@ -20,32 +20,19 @@ if TYPE_CHECKING:
 _TIME_LIMIT = 300.0  # seconds: nothing here takes that long
 _BETWEEN = "transfer.d2d[mode=sync].latency"
 _FIX = "measure copies between two devices: gpumap transfer-cost --output FILE.json"
-_RIVALS = {
-    "nbytes": ("network",),
-    "network": ("nbytes",),
-    "report": ("latency", "bandwidth"),
-}
 _EXAMPLE = "gpumap predict --network vgg16 --latency 10us --bandwidth 10GB/s --compute 300ms"
 
 
-def predict_step(
-    program: Program,
-    output: Output,
-    options: Mapping[str, Any],
-    *,
-    table: str | None,
-    typed: Sequence[str],
-) -> None:
+def predict_step(program: Program, *, table: str | None, output: Output, **options: Any) -> None:
     """Predict a step on more devices, or show a published table.
 
     Args:
         program: what was called.
+        table: that is shown instead.
         output: where the report goes.
         options: of a prediction.
-        table: that is shown instead.
-        typed: the options that the command line has.
     """
-    shown = _shown(table, options, typed)
+    shown = _shown(table, options)
     with Recording(
         "predict", Predicted(), program, output, shown, time_limit=_TIME_LIMIT
     ) as record:
@@ -53,19 +40,17 @@ def predict_step(
             from gpumap.training import published
 
             record.draft.result = Predicted(published=published.table(table))
-        else:  # what a typed option contradicts is a variable's
-            lost = {rival for name in typed for rival in _RIVALS.get(name, ())} - set(typed)
-            effective = {name: None if name in lost else v for name, v in options.items()}
-            record.draft.result = Predicted(_predicted(record.draft, effective))
+        else:
+            record.draft.result = Predicted(_predicted(record.draft, options))
 
 
-def _shown(table: str | None, options: Mapping[str, Any], typed: Sequence[str]) -> dict[str, Any]:
+def _shown(table: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the report; refuse options of the other mode."""
+    given = {name: value for name, value in options.items() if value is not None}
     if table is None:
-        given = {name: value for name, value in options.items() if value is not None}
         return {n: v if isinstance(v, int | float) else str(v) for n, v in given.items()}
-    if typed:
-        named = ", ".join("--bytes" if name == "nbytes" else f"--{name}" for name in typed)
+    if given:
+        named = ", ".join("--bytes" if name == "nbytes" else f"--{name}" for name in given)
         raise QuestionError(f"--from takes no {named}", "omit one of them")
     return {"from": table}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import codecs
-import errno
 import os
 import signal
 import sys
@@ -83,20 +82,6 @@ def columns(stream: TextIO) -> int | None:
     return found or None  # a terminal of 0 columns does not know
 
 
-def lacking(error: BaseException | None) -> BaseException | None:
-    """Return what says so where the system has no file left for this process, else the error."""
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        from gpumap.errors import QuestionError
-
-        reason = f"the system refuses a file: {os.strerror(error.errno)}"
-        return QuestionError(reason, "raise the limit on open files: ulimit -n 256")
-    if isinstance(error, RuntimeError) and "start new thread" in str(error):
-        from gpumap.errors import QuestionError
-
-        return QuestionError("the system refuses a thread", "raise the limit: ulimit -u 256")
-    return error
-
-
 def _escaped(error: UnicodeError) -> tuple[str, int]:
     """Return escapes for what an encoding has not; a sign of gpumap's own keeps its width."""
     assert isinstance(error, UnicodeEncodeError)
@@ -168,16 +153,15 @@ def to_the_end(function: F) -> F:
 def watch_signals(limit: float | None) -> None:
     """Take what ends a job as Ctrl-C; and let the kernel end what holds Python's lock for ever.
 
-    Without a limit, in seconds, a script of the user's runs: what it makes of Ctrl-C is its own.
+    `limit` is in seconds; without one nothing but a signal ends the run.
     """
     if threading.current_thread() is not threading.main_thread():
         return
     global _raised
     _raised = None
-    handler = signal.default_int_handler if limit is None else _interrupted
     for number in ENDING:
         if signal.getsignal(number) in (_interrupted, signal.default_int_handler, signal.SIG_DFL):
-            signal.signal(number, handler)
+            signal.signal(number, _interrupted)
     if limit is not None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit)
@@ -248,13 +232,11 @@ class TimeLimit:
         self._watchdog = threading.Timer(seconds or 0.0, self._expire)
         self._watchdog.daemon = True
 
-    def watch(self) -> None:
-        """Take signals as this run needs them."""
-        watch_signals(None if self.seconds is None else self.seconds + _GRACE)
-
     def start(self) -> None:
-        """Let the time run."""
-        self._watchdog.start()
+        """Take signals as this run needs them, and let the time run."""
+        watch_signals(None if self.seconds is None else self.seconds + _GRACE)
+        if self.seconds is not None:
+            self._watchdog.start()
 
     def cancel(self) -> None:
         """Cancel the alarm: the run ends in its own time."""
@@ -313,9 +295,9 @@ def check_single_process(program: Program, command: str) -> tuple[Diagnostic, ..
     if launch is None:
         return doubts
     if not _ours(program):
-        fix = "start it without a launcher, or one for each name: gpumap run MAP -- gpumap ..."
-        raise refused(launch, f"{command} measures the devices of one process", fix)
-    text = f"one of {launch.size} processes that measure at the same time: they share the machine"
+        fix = "start it without a launcher, or for each name: gpumap exec MAP -- gpumap ..."
+        raise refused(launch, f"{command} is for the devices of one process", fix)
+    text = f"one of {launch.size} processes of a job: they share the machine"
     return (Diagnostic("several", text, severity="note"),)
 
 

@@ -36,25 +36,18 @@ def rank_info(comm: ProcessComm, name: str) -> RankInfo:
     return RankInfo(comm.rank, name, socket.gethostname(), os.getpid())
 
 
-def ranks(answers: Sequence[Answer]) -> tuple[Rank, ...]:
-    """Return each rank, with its device."""
-    bindings = iter(unique_bindings(answers))
-    return tuple(
-        Rank(
-            a.info.rank, a.local, a.info.host, a.info.process, next(bindings) if a.binding else None
-        )
-        for a in answers
-    )
-
-
 def record(draft: Draft, names: Iterable[str], answers: Sequence[Answer]) -> tuple[Binding, ...]:
     """Put the ranks of all answers into a report; return what devices they have.
 
     `names` are those of the map.
     """
     draft.remarks += [*unassigned(names, answers), *node_names([each.info for each in answers])]
-    draft.ranks = ranks(answers)
-    return tuple(unique_bindings(answers))
+    bindings = tuple(unique_bindings(answers))
+    draft.ranks = tuple(
+        Rank(a.info.rank, a.local, a.info.host, a.info.process, binding)
+        for a, binding in zip(answers, bindings, strict=True)
+    )
+    return bindings
 
 
 def refuse(answers: Sequence[Answer]) -> None:

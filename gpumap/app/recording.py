@@ -17,7 +17,6 @@ from gpumap.app.program import (
     TimeLimit,
     ignore_signals,
     interrupted,
-    lacking,
     to_the_end,
 )
 from gpumap.errors import Diagnostic, Exit, GpumapError
@@ -58,7 +57,6 @@ class Recording:
         self.limit = TimeLimit(time_limit, self._expired)
         self.ending = Ending()
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
-        self.deliver: Callable[[Report], int] | None = None  # to who reports for several processes
         self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
         self._program = program
         self._output = output
@@ -70,10 +68,9 @@ class Recording:
             say((diagnostic,), self._program)
 
     def __enter__(self) -> Self:
-        self.limit.watch()
         if self.limit.seconds is not None:
             self._program = reserve_stdout(self._program)
-            self.limit.start()
+        self.limit.start()
         return self
 
     @to_the_end
@@ -86,7 +83,6 @@ class Recording:
         if self.ending.process != os.getpid():
             return
         ignore_signals()  # a second Ctrl-C must not cost the report
-        error = lacking(error)
         self.limit.cancel()
         with self.ending.lock:  # a time limit that came first ends the process here
             stopped = isinstance(error, KeyboardInterrupt)
@@ -125,8 +121,6 @@ class Recording:
         from gpumap.results import headline
 
         report = replace(report, headline=headline(report))
-        if self.deliver is not None:
-            return self.deliver(report)
         try:
             return self._emit(report)  # the answer comes first
         finally:
@@ -282,11 +276,6 @@ class Draft:
         """Note that the answer is no, or another exit code."""
         self.problems.append(Problem(diagnostic, code))
 
-    def take_problems(self) -> tuple[Problem, ...]:
-        """Return why the answer is no, as far as is known, and forget it."""
-        found, self.problems = tuple(self.problems), []
-        return found
-
     def account(self, error: BaseException | None, *, stopped: bool) -> None:
         """Take an error into the report; `stopped`: it is an interrupt, or came of one."""
         if isinstance(error, Ended):
@@ -355,7 +344,7 @@ class Draft:
         """Return each device that was used, once."""
         used = (*self._bindings, *(binding for row in rows for binding in row.case.bindings))
         found: dict[str, model.Device] = {}
-        for binding in used:  # with --backend all several libraries drive a device: one of them
+        for binding in used:
             found.setdefault(binding.device.id, binding.device)
         return tuple(found.values())
 

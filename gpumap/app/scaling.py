@@ -26,7 +26,7 @@ from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.exit_status import Gate, concluded
 from gpumap.judge.phrases import interval
 from gpumap.judge.scaling import INCONCLUSIVE, judge_scaling, reaches, sentence
-from gpumap.launch.placement import environment_of_all, joined, places
+from gpumap.launch.placement import environment, joined, places, world_of
 from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
 from gpumap.launch.watching import Watch, units_of
@@ -192,8 +192,8 @@ class _Runs:
         chosen, program = self._places[:count], self._program
         place, backend = joined(chosen), self._request.backend
         given = kept([place.device for place in chosen], without_ranks(program.env))
-        env = given | environment_of_all(chosen, "scale", program.env)
-        env |= {"GPUMAP_BACKEND": backend} if backend else {}
+        env = given | environment(chosen, world_of(chosen), "scale", program.env)
+        env |= {"GPUMAP_COUNT": str(count)} | ({"GPUMAP_BACKEND": backend} if backend else {})
         return Job(place.name, self._path, program.command or (), env, place)
 
     def _ranks(self, count: int) -> list[Job]:

@@ -31,30 +31,14 @@ _AVERAGES = {"cdd": "gradients", "avg": "parameters"}
 _ALGORITHMS = {"ar": "host", **dict.fromkeys(("asa32", "asa16", "copper", "copper16"), "ring")}
 _HALVES = ("nccl16", "asa16", "copper16")
 _NETWORKS = ("--preset", "--network", "--sweep")  # options of bench train that choose one
-_ITS_OWN = "the session file names the devices: DEVICES"
-_REFUSED = {  # by the option's name in the program: how it is written, why, and the fix
-    "argument": ("MAP", _ITS_OWN, "omit one of them"),
-    "option": ("--map", _ITS_OWN, "omit one of them"),
-    "no_bind": ("--no-bind", "bench train places its workers itself", "omit it"),
-    "output_dir": ("--output-dir", "bench train prints one report for all devices",
-                   "give it a file behind --: -- --output report.json"),
-    "timeout": ("--timeout", "bench train has a time limit of its own",
-                "give it behind --: -- --timeout 60s"),
-    "grace": ("--grace", "bench train ends on its own", "omit it"),
-}  # fmt: skip
 
 
-def start(program: Program, file: Path, request: RunRequest, written: frozenset[str]) -> None:
+def start(program: Program, file: Path, request: RunRequest) -> None:
     """Become what a session file says; with devices of other hosts mpirun.
 
-    `written` are the parameters that the command line itself has; a variable may be for others.
-
     Raises:
-        QuestionError: the file, or an option beside it, is wrong.
+        QuestionError: the file is wrong.
     """
-    for name, (option, why, fix) in _REFUSED.items():
-        if name in written:
-            raise QuestionError(f"--cfg and {option}: {why}", fix)
     session = _read(program, file)
     elsewhere = any(not node.here for node in session.nodes)
     if _is_model_class(program, session) and (elsewhere or program.command):

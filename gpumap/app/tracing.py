@@ -1,88 +1,115 @@
-"""A script that uses gpumap, run and traced: what ran where, and what was moved."""
+"""A script that uses gpumap, traced: what ran where, and what was moved.
+
+Python runs it, as it would without gpumap. A variable says where its contexts are to be written
+when it ends: as a report, which is read then.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
-import traceback
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.given_map import read_map
-from gpumap.app.program import Ended
-from gpumap.app.recording import Recording, by_default
-from gpumap.app.user_script import exit_code, load, run
-from gpumap.errors import Diagnostic, Exit, GpumapError
-from gpumap.files import empty
-from gpumap.model import Trace, Watched, replace
+from gpumap.app.guard import guard
+from gpumap.app.program import Program
+from gpumap.app.recording import Draft, Recording, by_default
+from gpumap.app.watched_programs import run_alone
+from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
+from gpumap.files import read_bytes, write_atomic
+from gpumap.launch.process import Job
+from gpumap.model import Trace, Watched, io, replace
+from gpumap.model.programs import TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from gpumap.app.output import Output
-    from gpumap.app.program import Program
-    from gpumap.app.recording import Draft
-    from gpumap.app.user_script import Script
     from gpumap.contexts import Context
-    from gpumap.model import Device
+    from gpumap.launch.supervisor import Ending
+    from gpumap.model import Device, Report
 
-_SHOWN = 200  # characters of what a script says last
 _NO_CONTEXT = (
     "open one: with gpumap.open() as context: ...; to look at any other program: "
     "gpumap watch [MAP] -- python SCRIPT"
 )
+_NO_SCRIPT = "a map goes behind --map; for any other program, write `gpumap watch [MAP] -- COMMAND`"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceRequest:
-    """Which script is traced, on which map, and where the report goes."""
-
-    path: Path
-    arguments: tuple[str, ...]
-    option: str | None
-    output: Output
-
-
-def trace_script(program: Program, request: TraceRequest) -> None:
-    """Run a script as Python would, and report its contexts."""
-    # absolute: files are written there, wherever the script goes in the meantime
-    targets = tuple(each._replace(path=each.path.absolute()) for each in request.output.targets)
-    output = request.output._replace(targets=targets)
-    script = load(request.path, request.arguments)
-    _record(program, script, replace(request, output=output))
-
-
-def _record(program: Program, script: Script, request: TraceRequest) -> None:
-    output = request.output
+def trace_script(
+    program: Program, *, path: Path, arguments: tuple[str, ...], option: str | None, output: Output
+) -> None:
+    """Run a script by Python with its arguments, and report its contexts; `option` is its map."""
+    if not (program.cwd / path).exists():
+        what = f"cannot read the script {path}: there is no such file"
+        raise SourceError(what, _NO_SCRIPT)
+    read_bytes(program.cwd / path, "script")
+    guard(program)
     with Recording("trace", Watched(), program, output, time_limit=None) as record:
-        if request.option is not None:
-            found = read_map(record.draft, None, request.option)
-            os.environ["GPUMAP_CONTEXTS"] = found.text
-        for target in output.targets:  # no file of an earlier run passes for this one's
-            empty(target.path)
-        contexts, ended = _run(script, record.draft)
-        _gather(record.draft, contexts)
-        _judge(record.draft, contexts, ended)
+        env = dict(program.env)
+        if option is not None:
+            env["GPUMAP_CONTEXTS"] = read_map(record.draft, None, option).text
+        with TemporaryDirectory(prefix="gpumap-") as folder:
+            target = Path(folder) / "trace.json"
+            env[TRACE] = f"{os.getpid()}:{target}"
+            command = (sys.executable, str(path), *arguments)
+            ending, code = run_alone(program, Job("script", sys.executable, command, env))
+            found = io.read(target) if target.exists() else None
+        _take(record.draft, ending, code, found)
 
 
-def _run(script: Script, draft: Draft) -> tuple[list[Context], BaseException | None]:
-    """Return the contexts that a script opened, and what it ended with; note its default maps.
+def _take(draft: Draft, ending: Ending, code: int | None, found: Report | None) -> None:
+    """Take what a script has written at its end, and how it ended."""
+    if found is not None:
+        draft.result, draft.devices = found.result, found.devices
+        draft.remarks += [note for note in found.notes if note.code == "default-map"]
+        draft.problems += found.errors
+    if ending.why == "interrupted":
+        draft.account(None, stopped=True)
+    elif code and not draft.problems:
+        end = f"signal {-code}" if code < 0 else f"exit code {code}"
+        message = f"the script ended with {end}"
+        draft.refuse(Diagnostic("script", message, hint="its own output says why"))
+    elif found is None and not code:
+        message = "the script opened no context, or ended by os._exit: there is nothing to trace"
+        draft.refuse(Diagnostic("no-context", message, hint=_NO_CONTEXT))
 
-    A fork of it ends here, as it would have without gpumap.
+
+# --- in the process of the script
+
+
+class Opened(NamedTuple):
+    """The contexts of a program so far, and the maps that were chosen because none was given."""
+
+    contexts: list[Context]
+    defaults: list[str]
+
+
+def write_at_exit(path: str) -> Opened:
+    """Return where contexts are collected; when this process ends, a report of them is written.
+
+    A fork of it writes none.
     """
-    from gpumap import contexts as opened
+    opened = Opened([], [])
+    atexit.register(_write, opened, Path(path), os.getpid())
+    return opened
 
-    process = os.getpid()
-    contexts = opened.recorded = []
-    defaults = opened.defaults = []
-    try:
-        ended = run(script)
-    finally:
-        opened.recorded = opened.defaults = None
-    draft.remarks += map(by_default, dict.fromkeys(defaults))
+
+def _write(opened: Opened, path: Path, process: int) -> None:
     if os.getpid() != process:
-        raise Ended(exit_code(ended))
-    return contexts, ended
+        return
+    program = Program((), dict(os.environ), "", sys.stdout, sys.stderr)
+    draft = Draft("trace", Watched(), program, {})
+    draft.remarks += map(by_default, dict.fromkeys(opened.defaults))
+    if isinstance(error := getattr(sys, "last_value", None), GpumapError):
+        for each in error.diagnostics:  # its span is of a map that may not be the report's
+            absent = error.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)  # else its own mistake
+            draft.refuse(replace(each, span=None), error.exit_code if absent else Exit.NO)
+    _gather(draft, opened.contexts)
+    write_atomic(path, io.written(draft.report()))
 
 
 def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
@@ -109,30 +136,3 @@ def _traced(number: int, context: Context, first: Context) -> Trace:
     opened = None if simulated else context.origin - first.origin
     about = (number, context.bindings, context.policy, opened, context.closed)
     return Trace(*about, tuple(context.trace))
-
-
-def _judge(draft: Draft, contexts: Sequence[Context], ended: BaseException | None) -> None:
-    """Say in the report how the script ended."""
-    code = exit_code(ended)
-    if isinstance(ended, KeyboardInterrupt):
-        raise ended
-    if isinstance(ended, GpumapError):
-        for found in ended.diagnostics:  # its span is of a map that may not be the report's
-            absent = ended.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)  # else its own mistake
-            draft.refuse(replace(found, span=None), ended.exit_code if absent else Exit.NO)
-    elif isinstance(ended, SystemExit):
-        if code != 0:
-            message = f"the script ended with exit code {code}"
-            draft.refuse(Diagnostic("script", message, hint="its own output says why"))
-    elif ended is not None:
-        message = f"the script ended with {_named(ended)}"
-        draft.refuse(Diagnostic("script", message, hint="its traceback is above"))
-    if not contexts and code == 0:
-        message = "the script opened no context, so there is nothing to trace"
-        draft.refuse(Diagnostic("no-context", message, hint=_NO_CONTEXT))
-
-
-def _named(error: BaseException) -> str:
-    """Return an exception as the last line of its traceback has it."""
-    lines = traceback.format_exception_only(error)
-    return next((line for line in lines if line[:1] != " "), "an exception").strip()[:_SHOWN]

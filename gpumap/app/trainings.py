@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.program import several
-from gpumap.app.worker_runs import WorkersBenchmark, WorkersRun
+from gpumap.app.worker_runs import WorkersRun
 from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
@@ -93,14 +93,14 @@ def measure_training(request: Request, options: TrainingOptions, comm: str | Non
         WorkersRun(request, TrainingBenchmark(params)).run(comm)
 
 
-class TrainingBenchmark(WorkersBenchmark):
+class TrainingBenchmark:
     """`bench train` between devices or processes."""
 
     def __init__(self, params: Params) -> None:
         self._params = params
         self._draft: Draft | None = None
 
-    def prepare(self, draft: Draft, settings: Settings) -> None:  # noqa: ARG002 - the contract's
+    def prepare(self, draft: Draft, settings: Settings) -> None:  # noqa: ARG002 - of any
         """Store the draft, for a note on how a batch is split."""
         self._draft = draft
 

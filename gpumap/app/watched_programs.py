@@ -1,8 +1,8 @@
-"""A program that is looked at from outside: `watch`."""
+"""A program that runs as a shell would run it, and is looked at from outside: `watch`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpumap.app.command import find_program
 from gpumap.app.given_map import read_map
@@ -29,17 +29,15 @@ NO_COMMAND = 'write it behind "--": gpumap {} [MAP] -- COMMAND ARG...'
 _SEE = "the table says what was seen of each name"
 
 
-class WatchRequest(NamedTuple):
-    """On which map a program is watched, and where the result goes."""
-
-    argument: str | None
-    option: str | None
-    backend: str | None
-    expect_used: bool
-    output: Output
-
-
-def watch_program(program: Program, request: WatchRequest) -> None:
+def watch_program(
+    program: Program,
+    *,
+    argument: str | None,
+    option: str | None,
+    backend: str | None,
+    expect_used: bool,
+    output: Output,
+) -> None:
     """Run a program as a shell would, and report what it did with the devices of a map.
 
     Raises:
@@ -49,20 +47,17 @@ def watch_program(program: Program, request: WatchRequest) -> None:
         raise QuestionError("no command is given", NO_COMMAND.format("watch"))
     path, env = find_program(program.command[0], program), dict(program.env)
     guard(program)
-    settings = {"expect_used": request.expect_used}
-    with Recording(
-        "watch", Watched(), program, request.output, settings, time_limit=None
-    ) as record:
-        where = request.argument, request.option
-        record.draft.resolution = resolved(program, record, where, request.backend)
+    settings = {"expect_used": expect_used}
+    with Recording("watch", Watched(), program, output, settings, time_limit=None) as record:
+        record.draft.resolution = resolved(program, record, (argument, option), backend)
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text
         watch = Watch(record.draft.resolution.bindings)
-        ending, code = _watched(program, path, env, watch)
+        ending, code = run_alone(program, Job("program", path, program.command, env), watch)
         found = watch.found(program.command, code)
         record.draft.result = Watched(utilisation=found)
         record.own = ending.code if code else 0
-        _judge(record, ending, found, expect_used=request.expect_used)
+        _judge(record, ending, found, expect_used=expect_used)
 
 
 def resolved(
@@ -76,11 +71,9 @@ def resolved(
     return resolve(read_map(record.draft, *where, lambda: default_map(found)), found)
 
 
-def _watched(
-    program: Program, path: str, env: dict[str, str], watch: Watch
-) -> tuple[Ending, int | None]:
+def run_alone(program: Program, job: Job, watch: Watch | None = None) -> tuple[Ending, int | None]:
     """Return how a program ended, and its own code; None: it did not come to its end."""
-    launching = Launching(program, [Job("program", path, program.command or (), env)])
+    launching = Launching(program, [job])
     launching.to_our_streams()
     ending = launching.run(GRACE, None, watch)
     if ending.why == "failed" and ending.process is not None:

@@ -6,7 +6,6 @@ As ranks, all run the same command line; rank 0 measures and reports, the others
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,7 +27,7 @@ from gpumap.bench.process_ranks import ExchangeFactory
 from gpumap.comm.engines import engine_of
 from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
-from gpumap.errors import GpumapError, QuestionError
+from gpumap.errors import GpumapError
 from gpumap.model import replace
 from gpumap.text import chosen
 from gpumap.training.network import BUCKET, PARAMETERS, nbytes
@@ -47,28 +46,15 @@ if TYPE_CHECKING:
     WorkersFactory = Callable[[OpenDevices | None], Any]
 
 
-class WorkersBenchmark(Protocol):
-    """A benchmark between workers."""
+class _Shared(Protocol):
+    """What differs between the benchmarks of workers; of a plan there are no devices yet."""
 
-    def prepare(self, draft: Draft, settings: Settings) -> None:
-        """Set which rows are fitted to a model, if any."""
-        del draft, settings
-
-    def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any:
-        """Return the devices of this process as workers; of a plan there are none yet."""
-
-    def processes(self, ranks: ProcessRanks) -> Any:
-        """Return the processes as workers."""
-        return ranks
-
-    def works(self) -> WorkFactory:
-        """Return the factory of each rank's work."""
-
-    def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan:
-        """Return what is measured between workers; raises QuestionError."""
-
-    def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark:
-        """Return what measures it."""
+    def prepare(self, draft: Draft, settings: Settings) -> None: ...
+    def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any: ...
+    def processes(self, ranks: ProcessRanks) -> Any: ...
+    def works(self) -> WorkFactory: ...
+    def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan: ...
+    def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark: ...
 
 
 class WorkersRecipe(Recipe):
@@ -77,7 +63,7 @@ class WorkersRecipe(Recipe):
     control = False
     instead = "name another --backend, --algorithm or --comm, or map other devices"
 
-    def __init__(self, request: Request, shared: WorkersBenchmark, workers: WorkersFactory) -> None:
+    def __init__(self, request: Request, shared: _Shared, workers: WorkersFactory) -> None:
         super().__init__(request.settings)
         self._shared, self._workers = shared, workers
 
@@ -93,7 +79,7 @@ class WorkersRecipe(Recipe):
 class WorkersRun:
     """A benchmark between workers: measured in this process, or as one rank of several."""
 
-    def __init__(self, request: Request, shared: WorkersBenchmark) -> None:
+    def __init__(self, request: Request, shared: _Shared) -> None:
         self._request, self._benchmark = request, shared
         self._where = request.argument, request.option, request.backend
 
@@ -149,11 +135,7 @@ class WorkersRun:
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
         with ProcessJob(world, record, self._benchmark.works(), local_rank(program)) as job:
-            if self._request.every:
-                message = "--backend all is for the devices of one process"
-                raise QuestionError(message, "name a backend")
-            for turn in run.resolve(opens=False):
-                run.run(*self._gathered(job, record.draft, turn))
+            run.run(*self._gathered(job, record.draft, run.resolve(opens=False)))
 
     def _gathered(self, job: ProcessJob, draft: Draft, turn: Turn) -> tuple[Turn, Recipe]:
         """Return the turn with the devices of all ranks, and what is measured between them."""
@@ -182,29 +164,17 @@ class WorkersRun:
 # --- the exchange between workers
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeOptions:
-    """Options of `gpumap bench allreduce`."""
-
-    sizes: str
-    algorithm: str | None
-    model: bool
-
-
-def measure_exchanges(request: Request, options: ExchangeOptions, comm: str | None) -> None:
-    """Measure the exchange of data-parallel programs."""
-    WorkersRun(request, ExchangeBenchmark(_exchanges(options))).run(comm)
-
-
-def _exchanges(options: ExchangeOptions) -> Params:
-    named = options.algorithm
-    names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")
+def measure_exchanges(
+    request: Request, *, comm: str | None, sizes: str, algorithm: str | None, model: bool
+) -> None:
+    """Measure the exchange of data-parallel programs, by the options of its command."""
+    names = chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm") if algorithm else ()
     networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
-    sizes = transfers(options.sizes, NAMED | networks)
-    return Params(sizes, names, SWEEP if options.model else ())
+    params = Params(transfers(sizes, NAMED | networks), names, SWEEP if model else ())
+    WorkersRun(request, ExchangeBenchmark(params)).run(comm)
 
 
-class ExchangeBenchmark(WorkersBenchmark):
+class ExchangeBenchmark:
     """`bench allreduce` between devices or processes."""
 
     def __init__(self, params: Params) -> None:
@@ -222,6 +192,10 @@ class ExchangeBenchmark(WorkersBenchmark):
         from gpumap.backends.cupy import Nccl
 
         return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
+
+    def processes(self, ranks: ProcessRanks) -> Ranks:
+        """Return the processes as ranks."""
+        return ranks
 
     def works(self) -> WorkFactory:
         """Return the factory of each rank's exchanges."""

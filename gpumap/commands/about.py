@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import CompletionItem
 
+from gpumap.completion import SHELLS, complete
 from gpumap.version import __version__
 
-SHELLS = ("bash", "zsh", "fish")
 _COMPLETE = "_GPUMAP_COMPLETE"
 
 
@@ -22,25 +21,13 @@ def _named(context: click.Context, words: tuple[str, ...]) -> click.Context:
         if not isinstance(context.command, click.Group):
             context.fail(f"gpumap {context.info_name} has no commands")
         name, command, _ = context.command.resolve_command(context, [word])
-        if command is None:  # a shell completes: else it has failed
-            context.fail(f"No such command '{word}'.")
+        assert command is not None  # else it has failed
         context = click.Context(command, context, name)
     return context
 
 
-def _commands(ctx: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Return the commands that begin so, for a shell."""
-    try:
-        context = _named(ctx, ctx.params.get("words") or ())
-    except click.UsageError:
-        return []
-    group = context.command
-    every = group.list_commands(context) if isinstance(group, click.Group) else []
-    return [CompletionItem(name) for name in every if name.startswith(begun)]
-
-
 @click.command("help")
-@click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_commands)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
 @click.pass_context
 def help_(context: click.Context, words: tuple[str, ...]) -> None:
     """Show the help of a command: gpumap help bench dot."""
@@ -63,6 +50,4 @@ def completion(context: click.Context, shell: str) -> None:
     compinit: eval "$(gpumap completion zsh)". In ~/.config/fish/config.fish: gpumap completion fish
     | source.
     """
-    from gpumap.completion import complete
-
     complete(context.find_root().command, _COMPLETE, f"{shell}_source")  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @sweep_option
 @comm_option
 @benchmark_options(20.0, "allreduce")
-def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
+def allreduce(request: Request, **options: Any) -> None:
     """Measure how all ranks come to the sum over all ranks: the exchange of data-parallel programs.
 
     Each name is a rank: a device of this process, or a process of its own that mpirun, torchrun
@@ -38,6 +38,6 @@ def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     order of its ranks. Every element is verified, bit for bit. The model is time = latency + bytes
     / bandwidth, from sizes of its own.
     """
-    from gpumap.app.worker_runs import ExchangeOptions, measure_exchanges
+    from gpumap.app.worker_runs import measure_exchanges
 
-    measure_exchanges(request, ExchangeOptions(**options), comm)
+    measure_exchanges(request, **options)

@@ -53,8 +53,8 @@ def check(program: Program, /, **options: Any) -> None:
     """Check that every name of a map is a device that works.
 
     Each device is opened, and 4 KiB go there and back, verified. Either every name resolves and
-    is printed in Theano's words, or none is and the exit code is 3. Under mpirun, srun or torchrun
-    each rank checks the entry of its place on its machine; over MPI the first one reports for all.
+    is printed in Theano's words, or none is and the exit code is 3. In a job of several processes
+    each rank checks its own entry: srun gpumap exec MAP --verify -- gpumap check.
     """
     from gpumap.app.checking import CheckRequest, check_map
 

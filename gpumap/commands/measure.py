@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from gpumap.commands.option_types import (
     BytesType,
@@ -29,7 +28,6 @@ from gpumap.commands.options import (
 
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
-    from gpumap.app.output import Output
     from gpumap.app.program import Program
 
 
@@ -107,8 +105,8 @@ def transfer_cost(request: Request, **options: Any) -> None:
     help="Show a published table instead.",
 )
 @output_options
-@click.pass_context
-def predict(ctx: click.Context, /, *, table: str | None, output: Output, **options: Any) -> None:
+@click.pass_obj
+def predict(program: Program, /, **options: Any) -> None:
     """Predict what more devices would give, from what links cost; nothing is measured.
 
     A step is computed on each device and its results are exchanged. Latency and bandwidth are given
@@ -117,8 +115,7 @@ def predict(ctx: click.Context, /, *, table: str | None, output: Output, **optio
     """
     from gpumap.app.prediction import predict_step
 
-    typed = [n for n in options if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE]
-    predict_step(ctx.obj, output, options, table=table, typed=typed)
+    predict_step(program, **options)
 
 
 @click.command()
@@ -176,10 +173,9 @@ def scale(program: Program, /, **options: Any) -> None:
 def selftest(request: Request) -> None:
     """Test gpumap on this machine: round trips of data, and false alarms.
 
-    4 KiB go to each device of the map and back, verified, then to one device of each other usable
-    backend, unless --backend names one. On each device of the map the same product is measured as
-    A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where runs are
-    inconclusive, noise hides a change of 5 % (exit 5).
+    4 KiB go to each device of the map and back, verified. On each of them the same product is
+    measured as A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where
+    runs are inconclusive, noise hides a change of 5 % (exit 5).
     """
     from gpumap.app.selftest import test_machine
 

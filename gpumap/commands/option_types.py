@@ -31,16 +31,16 @@ class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since clic
 
     name = "text"
 
-    def __init__(self, place: str, *more: str, several: bool = False) -> None:
-        """Take where the words are (``module:NAME``, or the cases of a benchmark), and more."""
-        self._place, self._more, self._several = place, more, several
+    def __init__(self, place: str, *, several: bool = False) -> None:
+        """Take where the words are: ``module:NAME``, or the cases of a benchmark."""
+        self._place, self._several = place, several
 
     @property
     def words(self) -> tuple[str, ...]:
         """Return all of them."""
         module, colon, name = self._place.partition(":")
         if colon:
-            return (*getattr(import_module(module), name), *self._more)
+            return tuple(getattr(import_module(module), name))
         from gpumap.bench.registry import commanded
 
         spec = commanded(module)
@@ -59,26 +59,8 @@ class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         return [CompletionItem(before + comma + word) for word in fit]
 
 
-class MapType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """The text of a map, which is the user's own, or ``@FILE``: behind the @ files are offered."""
-
-    name = "map"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Offer files behind an @."""
-        from click.shell_completion import CompletionItem
-
-        from gpumap.completion import files
-
-        del ctx, param
-        found = files(incomplete[1:]) if incomplete.startswith("@") else []
-        return [CompletionItem(f"@{each}") for each in found]
-
-
-class _PathType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """A file, for completion."""
+class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """A path; `click.Path` would do, but pathlib takes 5 ms of every start."""
 
     name = "file"
 
@@ -91,53 +73,17 @@ class _PathType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         del ctx, param
         return [CompletionItem(incomplete, type="file")]
 
-
-class FileType(_PathType):
-    """A path; `click.Path` would do, but pathlib takes 5 ms of every start."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:  # noqa: ARG002
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
         """Return the path as it is: who reads the file says what is wrong with it."""
         from pathlib import Path
 
         return Path(value)
 
 
-class NewFileType(_PathType):
-    """A path that a file is to be written to."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path; fail before anything is done if no file can be written there."""
-        from pathlib import Path
-
-        from gpumap.files import check_writable
-
-        path = Path(value)
-        try:
-            if ctx is None or not ctx.resilient_parsing:  # a shell completes words
-                check_writable(path)
-        except SourceError as error:
-            (found,) = error.diagnostics
-            self.fail(f"{found.message}\n  fix: {found.hint}", param, ctx)
-        return path
-
-
-class TargetType(_PathType):
+class TargetType(FileType):
     """``report.json`` (the suffix tells the format) or ``FORMAT=PATH``."""
 
     name = "target"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Offer files, behind a format too."""
-        from click.shell_completion import CompletionItem
-
-        from gpumap.completion import files
-
-        format_, glue, path = incomplete.partition("=")
-        if not glue or format_ not in FORMATS:
-            return super().shell_complete(ctx, param, incomplete)
-        return [CompletionItem(f"{format_}={each}") for each in files(path)]
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -155,7 +101,20 @@ class TargetType(_PathType):
             hint = f"write FORMAT=PATH with one of {', '.join(FORMATS)}"
             begun, known = (format_, FORMATS) if found else (Path(value).suffix, SUFFIXES)
             self.fail(f"no format in {value!r}\n  fix: {fix(begun, known, hint)}", param, ctx)
-        return Target(format_, NewFileType().convert(path, param, ctx))
+        if ctx is None or not ctx.resilient_parsing:  # a shell completes words
+            self._check_writable(Path(path), param, ctx)
+        return Target(format_, Path(path))
+
+    def _check_writable(
+        self, path: Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> None:
+        from gpumap.files import check_writable
+
+        try:
+            check_writable(path)
+        except SourceError as error:
+            (found,) = error.diagnostics
+            self.fail(f"{found.message}\n  fix: {found.hint}", param, ctx)
 
 
 class UnitType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
-from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,8 +13,6 @@ from gpumap.commands.option_types import (
     DurationType,
     FileType,
     LimitType,
-    MapType,
-    NewFileType,
     ShareType,
     TargetType,
     WordsType,
@@ -24,8 +20,7 @@ from gpumap.commands.option_types import (
 from gpumap.report import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Sequence
 
     from gpumap.app.output import Target
     from gpumap.app.program import Program
@@ -74,14 +69,15 @@ def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> An
 # --- which devices
 
 
-map_argument = click.argument("argument", metavar="[MAP]", required=False, type=MapType())
-map_option = click.option("--map", "option", metavar="MAP", type=MapType(),
-                          help='The map: "dev0->cuda0;dev1->cuda1", or @FILE.')  # fmt: skip
+map_argument = click.argument("argument", metavar="[MAP]", required=False)
+map_option = click.option(
+    "--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1", or @FILE.'
+)
 
 
-def backend_option(help_: str, *more: str) -> Callable[[F], F]:
-    """Name the backend that drives the devices, or one of `more` words."""
-    words = WordsType("gpumap.backends:REGISTRY", *more)
+def backend_option(help_: str) -> Callable[[F], F]:
+    """Name the backend that drives the devices."""
+    words = WordsType("gpumap.backends:REGISTRY")
     return setting("--backend", metavar="NAME", type=words, help=help_)
 
 
@@ -136,9 +132,9 @@ def benchmark_options(
 
         return options_of_all(output_options(wrapped_by(collected, command)))
 
-    help_ = "Drive the devices with this backend; a,b or all: measure each."
+    help_ = "Drive the devices with this backend."
     options_of_all = combined(
-        map_argument, map_option, backend_option(help_, "all"), _budget_option(budget),
+        map_argument, map_option, backend_option(help_), _budget_option(budget),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
@@ -285,7 +281,6 @@ def output_options(command: F) -> F:
         verbose: bool,
         **others: Any,
     ) -> Any:
-        refuse_collisions(click.get_current_context())
         return command(output=Output(format_, output, quiet, verbose), **others)
 
     wrapped: F = _output_parameters(wrapped_by(collected, command))
@@ -301,57 +296,3 @@ _output_parameters = combined(
     setting("--verbose", "-v", is_flag=True,
             help="Tables with every row, column and flag, as wide as they come."),
 )  # fmt: skip
-
-
-def refuse_collisions(context: click.Context) -> None:
-    """Refuse options that name one file twice, however it is spelled or linked.
-
-    A base that a result is written over is a gate that is green the next time, whatever was found.
-
-    Raises:
-        UsageError: two results go to one file, or one goes to a file that an option reads.
-    """
-    written = list(_named(context, (TargetType, NewFileType)))
-    if not written:  # most commands: what is read costs a start nothing
-        return
-    for (one, first), (other, second) in combinations(written, 2):
-        if _same(first, second):
-            which = f"two {one}" if one == other else f"{one} and {other}"
-            raise click.UsageError(f"{which} go to one file; give each its own")
-    named = (*_named(context, (FileType,)), *_map_files(context))
-    for (one, first), (other, second) in product(written, named):
-        if _same(first, second):
-            what = f"{one} would write over what {other} reads, {str(second)!r}"
-            raise click.UsageError(f"{what}; choose another file")
-
-
-def _named(context: click.Context, types: tuple[type, ...]) -> Iterator[tuple[str, Path]]:
-    """Yield each file with the parameter that names it."""
-    for parameter in context.command.params:
-        if isinstance(parameter.type, types) and parameter.name is not None:
-            argument = parameter.param_type_name == "argument"
-            name = parameter.human_readable_name.strip("[]") if argument else parameter.opts[0]
-            value = context.params.get(parameter.name)
-            every: Iterable[Any] = value if isinstance(value, (tuple, list)) else (value,)
-            for one in every:
-                if one is not None:
-                    yield name, getattr(one, "path", one)
-
-
-def _map_files(context: click.Context) -> Iterator[tuple[str, Path]]:
-    """Yield the file that a map is read from, if it is, with the parameter that names it."""
-    from pathlib import Path
-
-    from gpumap.text import file_named
-
-    for parameter, text in _named(context, (MapType,)):
-        if (name := file_named(str(text))) is not None:
-            yield parameter, Path(name)
-
-
-def _same(one: Path, other: Path) -> bool:
-    """Return whether two paths are one file, now or once it is written."""
-    try:
-        return os.path.realpath(one) == os.path.realpath(other) or one.samefile(other)
-    except (OSError, ValueError):  # one is not there: then links and spelling were all
-        return False

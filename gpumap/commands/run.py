@@ -15,6 +15,7 @@ from gpumap.commands.options import (
     output_options,
     setting,
 )
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
 def trace(program: Program, /, **options: Any) -> None:
     """Run a script that uses gpumap; show what ran where, and implicit transfers.
 
-    gpumap trace [OPTIONS] SCRIPT ARGS... runs it as `python SCRIPT ARGS...` would. --map is what
+    gpumap trace [OPTIONS] SCRIPT ARGS... runs it by `python SCRIPT ARGS...`. --map is what
     `gpumap.open()` finds in it, and GPUMAP_BACKEND what drives its devices. The exit code is 0 if
-    the script ended well, 1 if it did not or opened no context, 2 if it is not Python, 3 if a
-    device is not there, or failed. A script that calls os._exit or os.exec* ends gpumap too: there
-    is no result then, and the files of --output, emptied before it runs, stay empty.
+    the script ended well, 1 if it did not, or opened no context, 2 if it cannot be read, 3 if a
+    device is not there, or failed. A script that ends by os._exit or a signal leaves no trace; one
+    that Ctrl-C interrupts does.
 
     The result comes after the script's own output: to keep them apart, use --output. `gpumap watch`
     looks at any other program.
     """
-    from gpumap.app.tracing import TraceRequest, trace_script
+    from gpumap.app.tracing import trace_script
 
-    trace_script(program, TraceRequest(**options))
+    trace_script(program, **options)
 
 
 @click.command()
@@ -67,9 +68,9 @@ def watch(program: Program, /, **options: Any) -> None:
 
     The result comes after the program's own output: to keep them apart, use --output.
     """
-    from gpumap.app.watched_programs import WatchRequest, watch_program
+    from gpumap.app.watched_programs import watch_program
 
-    watch_program(program, WatchRequest(**options))
+    watch_program(program, **options)
 
 
 _backend = backend_option("Drive the devices with this backend, in the processes too.")
@@ -130,8 +131,12 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     from gpumap.app.session_run import start
 
     typed = ParameterSource.COMMANDLINE
-    written = {name for name in context.params if context.get_parameter_source(name) is typed}
-    start(program, cfg, request, frozenset(written))
+    for name in ("argument", "option", "no_bind", "output_dir", "timeout", "grace"):
+        if context.get_parameter_source(name) is typed:
+            what = {"argument": "MAP", "option": "--map"}.get(name, f"--{name.replace('_', '-')}")
+            fix = "omit it; options of bench train, such as --output and --timeout, follow --"
+            raise QuestionError(f"--cfg takes no {what}: the session file says what runs", fix)
+    start(program, cfg, request)
 
 
 @click.command("exec")
@@ -148,8 +153,8 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
 @setting(
     "--verify",
     is_flag=True,
-    help="Compare the cores and the visible devices with the plan before the command starts, and "
-    "the devices with those of the node's other ranks.",
+    help="Before the command starts compare the cores and the visible devices with the plan, and "
+    "claim the device, which no other rank of the node then gets.",
 )
 @_quiet
 @click.pass_obj

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 Policy = Literal["visible", "strict"]
 _DTYPES = ("float16", "float32", "float64")
-recorded: list[Context] | None = None  # a list, while the contexts of a program are recorded
-defaults: list[str] | None = None  # likewise, the maps that were chosen because none was given
 _WORDS = {"U": "text", "S": "bytes", "O": "objects"}  # kinds of NumPy's, where it has "str32"
 
 

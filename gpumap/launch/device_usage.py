@@ -30,8 +30,6 @@ TICKS = os.sysconf("SC_CLK_TCK")
 _FIELDS = 37  # of /proc/PID/stat behind the name, up to the processor
 _UTIME, _STIME, _THREADS, _START, _PROCESSOR = 11, 12, 17, 19, 36
 _WAITED = slice(13, 15)  # time of children that were waited for
-_UNITS = {b"KiB": 1 << 10, b"MiB": 1 << 20, b"GiB": 1 << 30}
-_LOCAL = (b"vram", b"local")  # how drivers call memory of the device itself
 _MICRO = 1e6
 _NODES = ("/dev/dri/", "/dev/accel/")
 _COMPUTE = "/dev/kfd"  # of ROCm's programs: their work is in no drm-engine key
@@ -56,12 +54,8 @@ class ProcessSnapshot(NamedTuple):
     ended: bool  # and was not waited for yet
 
 
-class Client(NamedTuple):
-    """What one open DRM file says: busy nanoseconds, or cycles of so many, by engine."""
-
-    engines: dict[bytes, tuple[int, int | None]]  # busy; of how many, None: nanoseconds
-    capacity: dict[bytes, int]
-    memory: int
+# What one open DRM file says, by engine: busy nanoseconds and None, or cycles and of how many.
+Client = dict[bytes, tuple[int, int | None]]
 
 
 class DrmUse(NamedTuple):
@@ -142,12 +136,7 @@ def _client(text: bytes) -> dict[tuple[str, int], Client]:
     pdev, number = keys.get(b"pdev"), _number(keys.get(b"client-id"))
     if not pdev or number is None:
         return {}
-    capacity = {
-        key[16:]: max(_number(value) or 1, 1)
-        for key, value in keys.items()
-        if key.startswith(b"engine-capacity-")
-    }
-    engines: dict[bytes, tuple[int, int | None]] = {}
+    engines: Client = {}
     for key, value in keys.items():
         busy = _number(value)
         if busy is None or key.startswith(b"engine-capacity-"):
@@ -156,22 +145,7 @@ def _client(text: bytes) -> dict[tuple[str, int], Client]:
             engines[key[7:]] = busy, None
         elif key.startswith(b"cycles-") and b"total-" + key in keys:
             engines.setdefault(key[7:], (busy, _number(keys[b"total-" + key])))
-    client = Client(engines, capacity, _memory(keys))
-    return {(pdev[0].decode(errors="replace").lower(), number): client}
-
-
-def _memory(keys: dict[bytes, list[bytes]]) -> int:
-    """Return the bytes that a client has of its device's memory; of the host's if it has none."""
-    for what in (b"resident-", b"memory-", b"total-"):
-        regions = {
-            key[len(what) :]: (_number(value) or 0) * _UNITS.get(b"".join(value[1:2]), 1)
-            for key, value in keys.items()
-            if key.startswith(what)
-        }
-        if regions:
-            local = sum(size for region, size in regions.items() if region.startswith(_LOCAL))
-            return local or sum(regions.values())
-    return 0
+    return {(pdev[0].decode(errors="replace").lower(), number): engines}
 
 
 def _number(value: list[bytes] | None) -> int | None:
@@ -207,7 +181,6 @@ class Sight(NamedTuple):
     """What was seen of a device in one interval; None: not reported."""
 
     share: float | None = None
-    memory: int | None = None
     why: Unseen | None = None  # what keeps a verdict of not-used away
 
 
@@ -263,22 +236,21 @@ class Devices:
             why = "no-permission"
         if not share and why in ("compute-driver", "no-permission"):
             share = None
-        memory = sum(client.memory for client in clients.values())
-        return Sight(share, memory, why)
+        return Sight(share, why)
 
     def _nvidia(self, device: Device, found: GpuLook, processes: Collection[int]) -> Sight:
         """Return what NVML says; its numbers of processes are the host's."""
         first = self._first.setdefault(device.id, found)
         shares = [share for pid, share in found.shares.items() if pid in processes]
         listed = found.processes or {}
-        ours = [memory for pid, memory in listed.items() if pid in processes]
+        ours = [pid for pid in listed if pid in processes]
         alone = bool(ours) and len(ours) == len(listed)
         share = min(sum(shares), 1.0) if shares else found.busy if alone else 0.0
         why: Unseen | None = "opened-idle" if ours and not share else None
         grown = (found.used or 0) > (first.used or 0) + _CONTEXT
         if not ours and (grown or found.processes is None or first.used is None):
             why, share = "hidden-processes", None
-        return Sight(share, sum(memory or 0 for memory in ours) or None, why)
+        return Sight(share, why)
 
 
 def _engines(
@@ -287,13 +259,12 @@ def _engines(
     """Return the share of time in which the busiest engine worked."""
     shares: dict[bytes, float] = {}
     for key, client in now.items():
-        last = before[key].engines if key in before else {}
-        for engine, (busy, total) in client.engines.items():
+        last = before.get(key, {})
+        for engine, (busy, total) in client.items():
             old_busy, old_total = last.get(engine, (0, None))
             if total is not None and old_total is None:
                 continue  # cycles since the device was started
             of = passed * 1e9 if total is None else total - (old_total or 0)
             share = max(0, busy - old_busy) / of if of > 0 else 0.0
-            capacity = client.capacity.get(engine, 1)
-            shares[engine] = shares.get(engine, 0.0) + share / capacity
+            shares[engine] = shares.get(engine, 0.0) + share
     return min(max(shares.values(), default=0.0), 1.0)

@@ -7,7 +7,7 @@ one of a benchmark by `app/process_job.py`. Nothing is guessed.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpumap.launch.visibility import visible
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from gpumap.model import Binding
 
     Core = tuple[int, ...]  # the processors of one physical core
-
-
-_UNPLACED = "not bound: the system does not say where this device is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +41,15 @@ def joined(places: Sequence[Place]) -> Place:
 
     It is bound where each of them would be.
     """
-    first, *others = places
-    if not others:
-        return first
-    cores = {core for place in places for core in place.cores}
+    if len(places) == 1:
+        return places[0]
     bound = all(place.cores for place in places)
-    nodes = {place.node for place in places}
-    return Place(
-        "+".join(place.name for place in places),
-        first.device,
-        first.node if len(nodes) == 1 else None,
-        tuple(sorted(cores)) if bound else (),
-        sum(place.threads for place in places),
-        first.why if not bound else "the cores of its names",
+    cores = {core for place in places for core in place.cores}
+    return replace(
+        places[0],
+        name="+".join(place.name for place in places),
+        cores=tuple(sorted(cores)) if bound else (),
+        threads=sum(place.threads for place in places),
     )
 
 
@@ -81,11 +74,9 @@ def places(
         bind: False: nothing is bound, and that is the reason.
     """
     rest = max(1, len(topology.physical) // max(1, len(bindings)))
-    if not bind:
-        return tuple(_unbound(b, None, rest, "not bound: --no-bind") for b in bindings)
-    if not topology.pinnable:
-        why = "not bound: this system cannot bind a process to cores"
-        return tuple(_unbound(b, None, rest, why) for b in bindings)
+    if not bind or not topology.pinnable:
+        why = "this system cannot bind a process to cores" if bind else "--no-bind"
+        return tuple(_unbound(b, None, rest, f"not bound: {why}") for b in bindings)
     near = {b.name: _near(b.device, topology) for b in bindings if not b.device.kind.row.cores}
     shares = _shares(bindings, near, topology)
     found: list[Place] = []
@@ -94,11 +85,9 @@ def places(
             found.append(_on_cores(binding, topology, rest))
             continue
         node, why = near[binding.name]
-        cores, note = shares.get(binding.name, ((), ""))
-        if cores:
+        if cores := shares.get(binding.name, []):
             every = tuple(sorted(cpu for core in cores for cpu in core))
-            reasons = "; ".join(filter(None, (why, note)))
-            found.append(Place(binding.name, binding.device, node, every, len(cores), reasons))
+            found.append(Place(binding.name, binding.device, node, every, len(cores), why))
         else:
             found.append(_unbound(binding, node, rest, why))
     return tuple(found)
@@ -128,10 +117,8 @@ def _near(device: Device, topology: Topology) -> _Near:
         return None, "not bound: its driver tells no PCI address"
     where = pci_address(device.pci)
     known = next((each for each in topology.pci if each.address == where), None)
-    if known is None:
-        return None, "not bound: the system does not list its PCI address"
-    if known.numa_node is None:
-        return None, f"{_UNPLACED} (node -1)"
+    if known is None or known.numa_node is None:
+        return None, "not bound: the system does not say where this device is"
     if not any(cpu.numa_node == known.numa_node for cpu in topology.cpus):
         note = f"not bound: node {known.numa_node} has no core that this process may run on"
         return known.numa_node, note
@@ -140,44 +127,35 @@ def _near(device: Device, topology: Topology) -> _Near:
 
 def _shares(
     bindings: Iterable[Binding], near: Mapping[str, _Near], topology: Topology
-) -> dict[str, tuple[list[Core], str]]:
-    """Return the physical cores of each name that has a node with some, and what to say of them."""
+) -> dict[str, list[Core]]:
+    """Return the physical cores of each name that has a node with some."""
     of_cpu_names = {core for b in bindings if b.device.kind.row.cores for core in b.device.hardware}
     names: defaultdict[int, list[str]] = defaultdict(list)
     for name, (node_of, _) in near.items():
         if node_of is not None:
             names[node_of].append(name)
-    found: dict[str, tuple[list[Core], str]] = {}
+    found: dict[str, list[Core]] = {}
     for node, sharing in names.items():
         cores: dict[str, Core] = {}  # physical ones
         for cpu in topology.cpus:
             if cpu.numa_node == node:
                 cores[cpu.hardware] = (*cores.get(cpu.hardware, ()), cpu.index)
         free = [core for hardware, core in cores.items() if hardware not in of_cpu_names]
-        found |= _divided(sharing, free or list(cores.values()), taken=not free)
+        found |= _divided(sharing, free or list(cores.values()))
     return found
 
 
-def _divided(
-    names: Sequence[str], cores: Sequence[Core], *, taken: bool
-) -> dict[str, tuple[list[Core], str]]:
-    note = "on cores of cpu names: no others are left" if taken and cores else ""
+def _divided(names: Sequence[str], cores: Sequence[Core]) -> dict[str, list[Core]]:
+    """Return the cores of each name; where there are more names than cores, some have one core."""
     count, total = len(names), len(cores)
-    if not total:
-        return {}
-    if count > total:
-        few = f"{count} names share {total} core{'s' * (total > 1)}: they overlap"
-        reasons = "; ".join(filter(None, (note, few)))
-        return {name: ([cores[n * total // count]], reasons) for n, name in enumerate(names)}
     bounds = [n * total // count for n in range(count + 1)]
     return {
-        name: (list(cores[first:last]), note)
+        name: list(cores[first : max(last, first + 1)])
         for name, first, last in zip(names, bounds, bounds[1:], strict=False)
     }
 
 
 TOKEN = "GPUMAP_RUN"  # noqa: S105 - the name of a variable: by its value a run knows its processes
-_OF_ALL = ("GPUMAP_WORLD", TOKEN, "OMP_NUM_THREADS")  # in one process too
 
 
 def world_of(places: Iterable[Place]) -> str:
@@ -203,18 +181,6 @@ def inside(place: Place, cores: tuple[int, ...], seen: Visible) -> str:
     return seen.numbered.get(device.id) or identity(device)
 
 
-def environment_of_all(
-    places: Sequence[Place], token: str, given: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the variables of one process that has several names; it is no rank of a job."""
-    whole, seen = joined(places), visible([place.device for place in places], given)
-    own = environment_of_name(whole, world_of(places), token, given)
-    found = {key: value for key, value in own.items() if key in _OF_ALL}
-    found["GPUMAP_COUNT"] = str(len(places))
-    own_map = (f"{place.name}->{inside(place, whole.cores, seen)}" for place in places)
-    return found | {"GPUMAP_CONTEXTS": ";".join(own_map), **seen.variables}
-
-
 def numbered(rank: int, ranks: int, port: int) -> dict[str, str]:
     """Return the variables of a rank, as torchrun sets them."""
     return {
@@ -227,25 +193,22 @@ def numbered(rank: int, ranks: int, port: int) -> dict[str, str]:
     }
 
 
-def environment_of_name(
-    place: Place, world: str, token: str, given: Mapping[str, str]
+def environment(
+    places: Sequence[Place], world: str, token: str, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables of a process that has one name, without those that number it.
+    """Return the variables of a process that has one name or several, but for those of a rank.
 
     Args:
-        place: where it runs.
+        places: where it would run by each of its names.
         world: the whole map.
         token: what identifies the processes of a run.
-        given: the environment in which its device was found.
+        given: the environment in which its devices were found.
     """
-    seen = visible([place.device], given)
-    found = {
-        "GPUMAP_NAME": place.name,
-        "GPUMAP_DEVICE": identity(place.device),
-        "GPUMAP_CONTEXTS": f"{place.name}->{inside(place, place.cores, seen)}",
-        "GPUMAP_WORLD": world,
-        TOKEN: token,
-    }
+    whole, seen = joined(places), visible([place.device for place in places], given)
+    own_map = (f"{place.name}->{inside(place, whole.cores, seen)}" for place in places)
+    found = {"GPUMAP_CONTEXTS": ";".join(own_map), "GPUMAP_WORLD": world, TOKEN: token}
+    if len(places) == 1:
+        found |= {"GPUMAP_NAME": whole.name, "GPUMAP_DEVICE": identity(whole.device)}
     if not given.get("OMP_NUM_THREADS"):
-        found["OMP_NUM_THREADS"] = str(place.threads)
+        found["OMP_NUM_THREADS"] = str(whole.threads)
     return found | dict(seen.variables)

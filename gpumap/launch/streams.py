@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import IO
 
-LONGEST = 65536  # bytes of a line; a longer one is passed on in pieces
-_CHUNK = 65536
+LONGEST = 65536  # bytes of a read, and of a line; a longer one is passed on in pieces
 _KEPT = 10  # last lines
 _SHOWN = 300  # bytes of each
 _writing = threading.Lock()  # stdout and stderr may be one pipe
@@ -57,7 +56,7 @@ class Stream(threading.Thread):
     def run(self) -> None:
         """Pass on all that comes."""
         self.since = time.monotonic()
-        while data := self.pipe.read(_CHUNK):
+        while data := self.pipe.read(LONGEST):
             self.since = None
             self.take(data)
             self.since = time.monotonic()
@@ -70,36 +69,26 @@ class Stream(threading.Thread):
         return [*self._last, *begun][-_KEPT:]
 
     def take(self, data: bytes) -> None:
-        """Pass data on."""
-        text = self._begun + data
-        cut = text.rfind(b"\n") + 1
-        whole, self._begun = text[:cut], text[cut:]
-        if whole:
-            self._remember(whole)
+        """Pass data on, behind a prefix by whole lines, and pieces of a line that is too long."""
         if self._prefix is None:
             self.sink.write(data)
-        else:
-            if whole:
-                self.sink.write(self._prefixed(whole))
-            if len(self._begun) < LONGEST:
-                return
-            self.sink.write(self._prefixed(self._begun + b"\n"))
-        if len(self._begun) >= LONGEST:
-            self._remember(self._begun)
-            self._begun.clear()
+        text = self._begun + data
+        cut = text.rfind(b"\n") + 1
+        if len(text) - cut >= LONGEST:
+            cut = len(text)
+        self._begun = text[cut:]
+        self._pass(text[:cut])
 
     def end(self) -> None:
         """Pass on a last line that has no end."""
-        if self._begun:
-            if self._prefix is not None:
-                self.sink.write(self._prefixed(self._begun + b"\n"))
-            self._remember(self._begun)
-            self._begun.clear()
+        self._pass(self._begun)
+        self._begun = bytearray()
 
-    def _prefixed(self, lines: bytearray) -> bytes:
-        assert self._prefix is not None
-        return self._prefix + lines[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
-
-    def _remember(self, lines: bytearray) -> None:
-        tail = lines.rstrip(b"\n").rsplit(b"\n", _KEPT)[-_KEPT:]
-        self._last.extend(bytes(line[:_SHOWN]) for line in tail)
+    def _pass(self, lines: bytearray) -> None:
+        if not lines:
+            return
+        lines = lines.removesuffix(b"\n")
+        self._last.extend(bytes(line[:_SHOWN]) for line in lines.rsplit(b"\n", _KEPT)[-_KEPT:])
+        if self._prefix is not None:
+            text = lines.replace(b"\n", b"\n" + self._prefix)
+            self.sink.write(self._prefix + text + b"\n")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import psutil
 
-from gpumap.errors import QuestionError
 from gpumap.launch.process import Process, start
 from gpumap.launch.streams import Stream
 from gpumap.machine.process_control import adopt_orphans
@@ -105,11 +104,8 @@ class Run:
         self._hurried = False  # whether it must end also where its output has no reader
 
     def __enter__(self) -> Self:
-        try:
-            self._signals.__enter__()
-            self._before = set(psutil.Process().children(recursive=True))
-        except OSError as error:
-            raise QuestionError(f"cannot start a run: {error.strerror}", LIMITS) from error
+        self._signals.__enter__()
+        self._before = set(psutil.Process().children(recursive=True))
         adopt_orphans(orphans=True)
         if self._limit is not None:
             self._deadline = time.monotonic() + self._limit

@@ -16,7 +16,7 @@ From looks in turn, each a time and how many cores or devices worked in it on av
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,17 +29,8 @@ _BEGUN = 0.2  # of the time in which several work
 _ENDS = 0.5  # of a usual stretch of one: the last one is no mere end of its processes
 
 
-class Phases(NamedTuple):
-    """Seconds in which not all worked, by what was the matter."""
-
-    start: float = 0.0
-    serial: float = 0.0
-    uneven: float = 0.0
-    idle: float = 0.0
-
-
-def phases(looks: Looks) -> Phases:
-    """Return where the time went of which the looks tell."""
+def phases(looks: Looks) -> tuple[float, float, float, float]:
+    """Return the seconds of start, serial, uneven and idle of which the looks tell."""
     stretches = [
         (kind, sum(seconds for seconds, _ in same))
         for kind, same in groupby(_long_enough(looks), key=lambda look: _kind(look[1]))
@@ -58,7 +49,7 @@ def phases(looks: Looks) -> Phases:
     ends = alone and stretches[-1 if stretches[-1][0] != "idle" else -2][0] == "alone"
     uneven = ends and alone[-1] >= _ENDS * sum(alone) / len(alone) and done > 0.0
     serial = sum(alone)
-    return Phases(start, 0.0, serial, idle) if uneven else Phases(start, serial, 0.0, idle)
+    return (start, 0.0, serial, idle) if uneven else (start, serial, 0.0, idle)
 
 
 def _kind(working: float) -> str:

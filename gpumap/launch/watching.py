@@ -54,15 +54,12 @@ class _Sum:
     why: Unseen | None = None
     worked: float = 0.0  # seconds
     known: float = 0.0  # seconds for which its share is known
-    memory: int | None = None
     doubt: float = 0.0  # seconds of a core: of threads that may have moved there in between
     until: float = 0.0  # when it last worked
     idle: float = 0.0
 
     def add(self, sight: Sight, began: float, ended: float) -> None:
         """Take what was seen from one moment to another, in seconds since the start."""
-        if sight.memory is not None:
-            self.memory = max(self.memory or 0, sight.memory)
         self.why = sight.why or self.why
         if sight.share is None:
             return
@@ -97,7 +94,7 @@ class Watch:
         self._worked: list[tuple[float, float]] = []  # seconds; cores or devices at work in them
         self.looks, self.cpu = 0, 0.0
         # Of a thread: the cores that it may run on, beside the one that it last ran on.
-        self.allowed: Callable[[int], Collection[int]] = _no_others if root else _allowed
+        self.allowed: Callable[[int], Collection[int]] = (lambda _: ()) if root else _allowed
         self._root, self._clock, self._interval = root, clock, interval
         self._share = _SHARE if interval >= INTERVAL else _DENSE
         self._bindings = tuple(bindings)
@@ -280,7 +277,7 @@ class Watch:
         verdict, why = self._verdict(binding, found, elapsed)
         share = round(min(found.worked / elapsed, 1.0), 4) if found.known else None
         idle = round(max(found.idle, elapsed - found.until), 3) if found.known else None
-        return Use(binding.name, device.id, verdict, why, share, found.memory, idle)
+        return Use(binding.name, device.id, verdict, why, share, idle)
 
     def _verdict(
         self, binding: Binding, found: _Sum, elapsed: float
@@ -325,10 +322,6 @@ def _allowed(thread: int) -> Collection[int]:
         return os.sched_getaffinity(thread)
     except OSError:  # it has ended
         return ()
-
-
-def _no_others(thread: int) -> Collection[int]:  # noqa: ARG001 - of a recorded tree
-    return ()
 
 
 def units_of(bindings: Collection[Binding]) -> int:

@@ -10,6 +10,8 @@ from gpumap.model.devices import Binding
 from gpumap.model.field_types import Count, Natural, Number, Positive, Share
 from gpumap.model.maps import Estimate
 
+# PROCESS:FILE, for a child of that process: where it is to write its contexts when it ends
+TRACE = "GPUMAP_TRACE"
 Policy = Literal["visible", "strict"]
 Unseen = Literal[
     "host-threads", "no-address", "no-driver", "no-permission", "hidden-processes", "opened-idle",
@@ -154,14 +156,7 @@ class Trace(Struct, frozen=True, rename={"number": "context", "opened": "opened_
     events: tuple[TraceEvent, ...] = ()
 
 
-class Use(
-    Struct,
-    frozen=True,
-    rename={
-        "memory": "memory_bytes",
-        "idle": "longest_idle_s",
-    },
-):
+class Use(Struct, frozen=True, rename={"idle": "longest_idle_s"}):
     """What a program did with the device of a name; null: not seen.
 
     Attributes:
@@ -170,7 +165,6 @@ class Use(
         verdict: Whether the program used it; what could not be seen is unknown, never not-used.
         why: Of unknown: why it could not be seen.
         busy: Share of the run in which it worked for the program.
-        memory: What the program took of its memory, at most.
         idle: The longest time in which it did not.
     """
 
@@ -179,7 +173,6 @@ class Use(
     verdict: UseVerdict
     why: Unseen | None = None
     busy: Share | None = None
-    memory: Natural | None = None
     idle: Positive | None = None
 
 

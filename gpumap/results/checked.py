@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
-from gpumap.report.parts import Outcome, Record, Section
+from gpumap.report.parts import Outcome, Record
 from gpumap.results import ResultSpec, mapped
 from gpumap.results.around import aside
 
@@ -14,19 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Checked, Report
+    from gpumap.report.parts import Section
 
 
 def sections(report: Report, result: Checked, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001
-    """Yield what is true of each name of a map; of a job, which rank has which."""
+    """Yield what is true of each name of a map."""
     true = report.status in ("ok", "no")
     for section in mapped.sections(report.bindings):
         if true or section.name == "names":
             yield section
     yield from aside(report)
-    if report.ranks:
-        from gpumap.results.ranks import table
-
-        yield Section("tables", (table(report.ranks),))
 
 
 def records(report: Report, result: Checked) -> Iterator[Record]:  # noqa: ARG001 - of any result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.judge.uses import WHY
 from gpumap.report.parts import Record
 from gpumap.report.table import Table
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from gpumap.model import Use, Utilisation
 
 _NONE = "-"
-USES = ("name", "device", "used", "busy", "memory", "longest idle")
+USES = ("name", "device", "used", "busy", "longest idle")
 _RIGHT = USES[3:]
 
 
@@ -39,7 +38,6 @@ def _use(use: Use, device: str) -> tuple[str, ...]:
         device,
         {"used": "yes", "not-used": "no", "unknown": "cannot tell"}[use.verdict],
         _NONE if use.busy is None else f"{use.busy:.0%}",
-        units.memory(use.memory),
         _NONE if use.idle is None else f"{use.idle:.1f} s",
     )
 

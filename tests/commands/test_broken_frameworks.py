@@ -10,7 +10,6 @@ AGAIN = "-m pip install --force-reinstall torch"  # by the interpreter that gpum
 SILENT = {  # how it is imported, the reason, the fix
     "sleeps": ("import time; time.sleep(60)", "its import did not end within 5 s", "--backend"),
     "aborts": (f"{NO_CORE}os.abort()", "its driver crashed while probed (SIGABRT)", AGAIN),
-    "segfaults": (f"{NO_CORE}os.kill(os.getpid(), 11)", "(SIGSEGV)", AGAIN),
 }
 SPEAKING = {
     "raises": ("raise RuntimeError('half a wheel')", "cannot load: half a wheel", AGAIN),

@@ -53,34 +53,6 @@ def test_a_device_that_hangs_is_named(fake):
     assert "the time limit of 5 s was reached while opening b (cuda5)" in answer.err
 
 
-def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
-    """THEANORC names a file; a note of the report tells of it."""
-    path = fake.folder / "rc"
-    path.write_text(f"[global]\ncontexts = {TWO}\n")
-    answer = fake("check", "--format", "json", THEANORC=str(path))
-    found = loads(answer.out)["map"]
-    assert (answer.code, found["text"]) == (0, TWO)
-    assert (found["source"], found["source_path"]) == (".theanorc", str(path))
-    assert found["notes"][0]["code"] == "source"
-    assert "theano-no-default" in {note["code"] for note in found["notes"]}
-
-
-def test_what_is_read_is_not_written_over(gpumap):
-    """A map or a base that a result replaces is lost; nor do two reports go to one file."""
-    (gpumap.folder / "map.txt").write_text("a->cpu0")
-    (gpumap.folder / "hard.csv").hardlink_to(gpumap.folder / "map.txt")
-    for output in ("csv=map.txt", "csv=./map.txt", "hard.csv"):
-        answer = gpumap("check", "@map.txt", "--output", output)
-        assert (answer.code, "--output would write over what" in answer.err) == (2, True)
-    assert (gpumap.folder / "map.txt").read_text() == "a->cpu0"
-    (gpumap.folder / "sub").mkdir()
-    (gpumap.folder / "link.json").symlink_to("a.json")
-    for other in ("./a.json", "sub/../a.json", "link.json"):
-        options = ("--output", "a.json", "--output", f"plain={other}")
-        assert gpumap("check", "a->cpu0", *options).code == 2
-    assert not (gpumap.folder / "a.json").exists()
-
-
 def test_an_unbuffered_stdout_loses_nothing_in_silence(gpumap):
     """PYTHONUNBUFFERED makes stdout raw: where the disk is full, a write is short and no error."""
     wide = ";".join(f"name{n}->cpu0" for n in range(1000))
@@ -115,15 +87,6 @@ def test_where_a_report_goes_is_not_touched_beforehand(gpumap):
     assert sorted(p.name for p in gpumap.folder.iterdir()) == ["fifo", "r.json"]
 
 
-def test_no_setting_is_one_that_another_user_can_have_written(fake):
-    """A gpumap.toml is found, and not given."""
-    path = fake.folder / "gpumap.toml"
-    path.write_text(f'map = "{TWO}"\n')
-    path.chmod(0o666)
-    answer = fake("check")
-    assert (answer.code, answer.out) == (2, "")
-
-
 def test_devices_of_this_machine(gpumap):
     """Every real backend is asked, and the one that cannot be used says why; or one alone."""
     every, one = (
@@ -155,3 +118,15 @@ def test_a_name_shows_what_identifies_its_device(gpumap):
     fake = gpumap.fake(script({"uuid": "GPU-1", "pci": "0000:09:00.0"}, {"uuid": "GPU-2"}))
     found = re.findall(r" device (cuda\d): .* \((\S+)\) \(simulated\)", fake("check", TWO).out)
     assert found == [("cuda0", "0000:09:00.0"), ("cuda1", "GPU-2")]
+
+
+def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
+    """THEANORC names a file; a note of the report tells of it."""
+    path = fake.folder / "rc"
+    path.write_text(f"[global]\ncontexts = {TWO}\n")
+    answer = fake("check", "--format", "json", THEANORC=str(path))
+    found = loads(answer.out)["map"]
+    assert (answer.code, found["text"]) == (0, TWO)
+    assert (found["source"], found["source_path"]) == (".theanorc", str(path))
+    assert found["notes"][0]["code"] == "source"
+    assert "theano-no-default" in {note["code"] for note in found["notes"]}

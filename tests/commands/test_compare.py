@@ -3,14 +3,13 @@
 import json
 import os
 import shutil
-import signal
 
 import pytest
 import saved_reports
 from flat_report import loads
 from report_schema import checked
 from scripts import RATE, asked, report, script
-from shell import LIMIT, Shell, until
+from shell import Shell
 from tables import table
 
 TABLE = table(__file__)
@@ -167,13 +166,6 @@ def test_accepting_writes_new_over_base(pair):
     ]  # fmt: skip
 
 
-def test_a_comparison_shows_the_map_of_the_new_report(gpumap):
-    fake = gpumap.fake(script())
-    saved(fake, "base.json")
-    saved(fake, "new.json", map_=TWO)
-    assert report(compare(fake, "--format", "json"))["map"]["text"] == TWO
-
-
 @pytest.mark.parametrize(("reason", "name"), [
     ("", "new"), (" \n", "new"), ("yes", "wrong"), ("yes", "dry"), ("yes", "other"),
 ])  # fmt: skip
@@ -204,18 +196,6 @@ def test_a_regression_is_confirmed_by_a_second_run(pair, keys, new, code, word, 
     assert (pair.folder / "new.json").read_bytes() == before
 
 
-def test_confirming_does_not_confirm_itself(pair):
-    env = {
-        "GPUMAP_CONFIRM": "1", "GPUMAP_BASE": "base.json", "GPUMAP_FORMAT": "json",
-        "GPUMAP_LIMIT": "dot.solo.time<=1ns", "GPUMAP_OUTPUT": "json=other.json",
-    }  # fmt: skip
-    answer = compare(pair, **env)
-    other = loads((pair.folder / "other.json").read_text())
-    assert (answer.code, other["kind"], judged(answer)) == (
-        1, "compare", [("dot.solo", "time", "regression")],
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(("argv", "why"), TABLE["a_report_of_another_command_is_not_run"])
 def test_a_report_of_another_command_is_not_run(pair, argv, why):
     """Its command line is text from a file: only what measures is run, with options it knows."""
@@ -223,18 +203,6 @@ def test_a_report_of_another_command_is_not_run(pair, argv, why):
     answer = compare(pair, "--confirm", "--format", "json")
     assert answer.code == 1
     assert any(why in note["message"] for note in report(answer)["map"]["notes"])
-
-
-def test_who_waits_for_the_fresh_run_can_end_it(pair):
-    log = pair.folder / "commands.log"
-    pair.fake(f'log = "{log.name}"\n' + script({}, fault="hang", fault_after=20))
-    given = ("compare", "base.json", "new.json", "--confirm", "--format", "json")
-    process = pair.start([pair.command, *given])
-    until(log.exists, process)
-    process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=LIMIT)
-    found = loads(out)
-    assert (process.returncode, found["status"], found["verdicts"]) == (130, "interrupted", [])
 
 
 @pytest.mark.parametrize(("keys", "arguments", "code", "verdicts"), [
@@ -285,9 +253,8 @@ def test_a_base_of_another_machine_is_told_before_anything_is_measured(gpumap):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["base.json", "new.json"])
-def test_a_comparison_is_not_written_over_a_report(gpumap, pair, name):
-    """It is no report of figures: the base would be gone."""
-    before = (gpumap.folder / name).read_bytes()
-    answer = compare(pair, "--output", name)
-    assert (answer.code, (gpumap.folder / name).read_bytes()) == (2, before)
+def test_a_comparison_shows_the_map_of_the_new_report(gpumap):
+    fake = gpumap.fake(script())
+    saved(fake, "base.json")
+    saved(fake, "new.json", map_=TWO)
+    assert report(compare(fake, "--format", "json"))["map"]["text"] == TWO

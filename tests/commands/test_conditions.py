@@ -47,8 +47,6 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     assert found["source_path"] == files.get(first)
 
 
-TEXT = "Simulated: Both names are mapped"
-FORMS = {"option": TEXT, "variable": "record,id", "gpumap.toml": f"## `{TEXT}", "default": TEXT}
 LIMITS = {
     "option": "dot.many.time<=1s", "variable": "dot.many.time<=2s",
     "gpumap.toml": "dot.many.time<=3s", "pyproject.toml": "dot.many.time<=4s",
@@ -66,14 +64,6 @@ def given(gpumap, name, values, first):
     words = (f"--{name}", values["option"]) if "option" in places else ()
     env = {f"GPUMAP_{name.upper()}": values["variable"]} if "variable" in places else {}
     return words, env
-
-
-@pytest.mark.parametrize("first", FORMS)
-def test_the_format_comes_from_the_first_place_that_has_one(gpumap, first):
-    """An option before its variable, that before gpumap.toml, that before the default."""
-    values = {"option": "plain", "variable": "csv", "gpumap.toml": "markdown", "default": None}
-    words, env = given(gpumap, "format", values, first) if first != "default" else ((), {})
-    assert gpumap.fake(script())("check", PAIR, *words, **env).out.startswith(FORMS[first])
 
 
 @pytest.mark.parametrize("first", LIMITS)

@@ -62,13 +62,6 @@ def test_what_a_driver_prints_is_no_part_of_the_result(gpumap):
 
 
 @opencl
-def test_an_opencl_driver_that_prints(faulty):
-    answer = faulty("print@open", "check", MAP, "--format", "json")
-    assert (answer.code, answer.err) == (0, "\x1b[2Jthe driver\n" * 2)
-    checked(answer.out)
-
-
-@opencl
 @pytest.mark.parametrize("command", [("check",), ("bench", "dot", "--size", "32", "--budget=1s")])
 def test_a_driver_that_crashes_while_a_device_is_opened(faulty, command):
     """The report says so: a child has met it first."""

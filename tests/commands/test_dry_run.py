@@ -30,23 +30,16 @@ def codes(found):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_device_is_opened(gpumap, name):
-    """A scripted one writes a log from the moment it is opened on, and this one would hang."""
+def test_the_plan_is_what_a_run_does_and_opens_no_device(gpumap, name):
+    """Row by row, where the first device is the fastest. One that is opened writes a log."""
     log = gpumap.folder / "log"
-    gpumap.fake(f'log = "{log}"\n' + script(fault="hang"))
-    answer = gpumap(*COMMANDS[name], *MAP, "--dry-run", "--format", "json")
-    found = report(answer)
-    assert (answer.code, not planned(found), log.exists()) == (0, False, False)
-    assert {row["reason"]["code"] for row in found["measurements"]} <= {"stopped", "unsupported"}
-    assert "assumed" in codes(found)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_plan_is_what_a_run_does(gpumap, name):
-    """Row by row: where the first device is the fastest nothing was wrongly taken for granted."""
-    gpumap.fake(script())
     command = (*COMMANDS[name], *MAP, "--format", "json")
-    dry, run = report(gpumap(*command, "--dry-run")), report(gpumap(*command, "--budget", "1s"))
+    gpumap.fake(f'log = "{log}"\n' + script())
+    answer = gpumap(*command, "--dry-run")
+    dry = report(answer)
+    assert (answer.code, log.exists(), "assumed" in codes(dry)) == (0, False, True)
+    assert {row["reason"]["code"] for row in dry["measurements"]} <= {"stopped", "unsupported"}
+    run = report(gpumap(*command, "--budget", "1s"))
     assert planned(dry) == planned(run) != []
     assert "assumed" not in codes(run)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C: heard wherever it meets the main thread, once, and left to a script that wants it."""
+"""Ctrl-C: heard wherever it meets the main thread, once."""
 
 import subprocess
 import sys
@@ -14,7 +14,6 @@ TEXTS = table(__file__)
 START = TEXTS["start"]
 LOST = TEXTS["lost"]
 CLEANING = TEXTS["cleaning"]
-WANTED = TEXTS["wanted"]
 TWICE = TEXTS["twice"]
 
 
@@ -38,7 +37,6 @@ def test_other_errors_of_a_callback_are_still_told():
     (LOST, "SIGTERM", 40.0, ["heard"]), (LOST, "SIGHUP", 40.0, ["heard"]),
     (CLEANING, "SIGINT", 40.0, ["clean", "reported"]),  # neither meets a second one
     (TWICE, "SIGINT", 40.0, ["clean", "heard"]),  # which would meet a lock that is given back
-    (WANTED, "SIGINT", None, ["once"]),  # without a time limit the code is the user's
 ])  # fmt: skip
 def test_an_interrupt_is_heard_once_wherever_it_comes(text, signal, limit, printed):
     """It is sent again where it was lost, and meets nothing that cleans up."""

@@ -1,4 +1,4 @@
-"""What a watcher of a run sees on a terminal, block by block."""
+"""What a watcher of a run sees on a terminal and in a log."""
 
 import io
 import threading
@@ -24,17 +24,12 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("blocks", "look", "width", "told"), TABLE["first_intervals"])
-def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told):
+def test_the_first_interval_is_announced(blocks, look, width, told):
     """Of fewer blocks there is none to trust: who watches is told when it comes."""
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("TERM", "xterm")
-    terminal = Terminal()
-    program = Program((), {}, ".", io.StringIO(), terminal)
-    progress = Progress(program, Output(), SETTINGS)
-    with progress, progress.bar():
-        progress.planned(Plan((GROUP,)))
-        progress.block(Snapshot(GROUP, 0.5, blocks, look, width))
-    assert told in terminal.getvalue()
+    progress = Progress(Program((), {}, ".", io.StringIO(), Terminal()), Output(), SETTINGS)
+    progress.planned(Plan((GROUP,)))
+    progress.block(Snapshot(GROUP, 0.5, blocks, look, width))
+    assert progress.doing.startswith(f"measuring dot 64, group 1 of 1: {told}")
 
 
 class Clock:
@@ -73,13 +68,12 @@ def test_a_log_hears_every_30_seconds_what_is_done(end, ended, doing, seconds):
     (("transfer-cost", "a->cpu0"), "transfer-cost"),
     (("selftest",), "selftest"), (("bench", "train", "--quiet"), "bench train"),
 ])  # fmt: skip
-def test_a_terminal_hears_at_once_what_is_done(argv, command):
-    """In a line of its own; later a bar tells it there."""
-    terminal, clock = Terminal(), Clock(1000)
-    with watched(clock, terminal, Output(), argv=argv):
-        said = terminal.getvalue()
-    assert said == f"gpumap: {command}: looking for devices, 0 s of 60 s\n"
-    assert not clock.asked.is_set()
+def test_a_terminal_has_one_line_that_is_written_again(argv, command):
+    """What comes next takes its place."""
+    terminal = Terminal()
+    watched(Clock(1.0), terminal, Output(), argv=argv).beat()
+    line = f"gpumap: {command}: looking for devices, 0 s of 60 s"
+    assert terminal.getvalue() == f"\r{line:79}\r"
 
 
 @pytest.mark.parametrize("stderr", [io.StringIO, Terminal])
@@ -88,7 +82,7 @@ def test_a_terminal_hears_at_once_what_is_done(argv, command):
 )
 def test_progress_is_shown_only_where_it_is_wanted(stderr, output, settings):
     stream, clock = stderr(), Clock(1000)
-    with watched(clock, stream, output, settings) as progress, progress.bar():
+    with watched(clock, stream, output, settings) as progress:
         progress.planned(Plan((GROUP,)))
     assert (stream.getvalue(), clock.asked.is_set()) == ("", False)
 

@@ -14,10 +14,7 @@ import psutil
 import pytest
 from flat_report import loads
 from leavers import LEAVER, kill_at_random, living
-from mpi_jobs import MPIRUN
-from mpi_jobs import ended as job_ended
-from mpi_jobs import started as job
-from ranks import lives, needs_mpirun
+from ranks import lives
 from scripts import script
 from shell import LIMIT, Answer, until
 from tables import table
@@ -190,7 +187,7 @@ def test_what_was_there_before_is_left_alone(gpumap):
     assert (answer.code, alive) == (0, True)
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(3))
 def test_nothing_is_left_of_a_run_that_is_killed(gpumap, number):
     """At any moment, by any signal: no child, and no daemon without an environment."""
     *how, left = kill_at_random(gpumap, number, "few")
@@ -344,13 +341,6 @@ def test_whatever_ends_a_run_ends_all_of_it(gpumap, how):
     process.stderr.close()
 
 
-def test_a_time_limit_ends_what_would_go_on(gpumap):
-    """The code is that of `timeout`."""
-    answer = gpumap("run", "--timeout", "300ms", "a->cpu0", "--", "sleep", "9")
-    assert answer.code == 124
-    assert "error: the time limit of 0.3 s was reached: all processes were ended\n" in answer.err
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_all(gpumap, number):
     """Each process gets the same one; the exit code is that of Ctrl-C."""
@@ -404,15 +394,3 @@ def test_the_default_signals_are_the_programs(gpumap):
     answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")
     (mask,) = re.findall(r"SigIgn:\s+([0-9a-f]+)", answer.out)
     assert not int(mask, 16) >> (signal.SIGPIPE - 1) & 1
-
-
-@needs_mpirun
-@two_cores
-def test_each_rank_of_mpirun_may_start_a_run_of_its_own(gpumap):
-    """What it starts waits for no others: each has an entry of its own, and says so."""
-    check = ("--", gpumap.command, "check", "--quiet")
-    unbound = (*MPIRUN[:-1], "--bind-to", "none", "-n", "2")
-    command = [*unbound, gpumap.command, *QUIET, "a->cpu0;b->cpu1", *check]
-    code, out, err = job_ended(job(gpumap, command))
-    assert code == 0, err
-    assert sorted(re.findall(r"Mapped name (\w) to device", out)) == ["a", "a", "b", "b"]

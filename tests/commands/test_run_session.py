@@ -124,16 +124,6 @@ def test_variables_are_for_whom_they_concern(gpumap, session):
 
 
 @two_cores
-def test_a_session_trains(session):
-    """Its report and exit code are its own."""
-    text = "BSP_SYNC_TYPE=avg\nBSP_EXCH_STRATEGY=copper"
-    answer = session(f"{TWO}{text}", "--", "-v", *SHORT)
-    assert answer.code == 0, answer
-    assert "  step bsp of parameters ring " in answer.out
-    assert f" {' '.join(SHORT)}\n" in answer.err
-
-
-@two_cores
 def test_a_session_trains_a_class_of_its_folder(gpumap, session):
     """MODELFILE is a module beside it, as in Theano-MPI; its name disturbs no other module."""
     shutil.copy(OWN, gpumap.folder / "modelfile.py")
@@ -171,12 +161,6 @@ def test_a_session_trains_on_two_hosts(gpumap, session):
     assert "Mapped name node1/dev0 to device cpu0" in answer.out
     assert "  2 devices  " in answer.out
     assert f"note: node0 is {os.uname().nodename}, node1 is other\n" in answer.err
-
-
-def test_the_exit_code_is_that_of_the_training(session):
-    answer = session("RULE=BSP\nDEVICES=cpu0,cpu", "--", "--preset", "none")
-    assert (answer.code, answer.out) == (2, "")
-    assert 'no preset is called "none"' in answer.err
 
 
 def test_the_process_becomes_the_training(gpumap):

@@ -94,14 +94,6 @@ def test_a_program_that_wants_a_rank_is_offered_ranks(gpumap):
     assert answer.code == 0
 
 
-def test_of_ranks_the_first_failure_ends_the_others(gpumap):
-    code = "import os, sys, time\nsys.exit(7) if os.environ['RANK'] == '1' else None"
-    code += "\ntime.sleep(60 if os.environ['WORLD_SIZE'] == '2' else 0)"
-    answer, report = scaled(gpumap, "--ranks", "--timeout", "50s", code=code)
-    assert (answer.code, report["errors"][0]["message"]) == (
-        7, "on 2 names the program ended with exit code 7")  # fmt: skip
-
-
 @needs_mpirun
 def test_mpirun_starts_the_ranks_of_a_program_of_mpi(gpumap):
     """By `gpumap exec`, which finds the names of the run in GPUMAP_CONTEXTS."""
@@ -123,19 +115,6 @@ def test_turns_go_up_and_down(gpumap):
     turns = len(report["scaling"]["steps"][0]["runs"])
     assert told == "2" + "".join("12" if turn % 2 == 0 else "21" for turn in range(turns))
     assert len(report["scaling"]["steps"][1]["runs"]) == turns
-
-
-@pytest.mark.parametrize(("options", "code", "word"), [
-    (["--expect", "0.001"], 0, "pass"),
-    (["--expect", "1000"], 1, "fail"),
-])  # fmt: skip
-def test_what_is_expected_is_judged_by_the_interval(gpumap, options, code, word):
-    answer, report = scaled(gpumap, *options, budget="4s", code="pass")
-    (verdict,) = report["verdicts"]
-    if (word, report["scaling"]["cause"]) == ("fail", "cpu-contention"):
-        code, word = 5, "inconclusive"
-    assert (answer.code, verdict["verdict"], verdict["limit"]) == (code, word, float(options[1]))
-    assert verdict["low"] <= verdict["value"] <= verdict["high"]
 
 
 @pytest.mark.parametrize(("options", "code"), [

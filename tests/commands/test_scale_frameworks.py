@@ -1,4 +1,4 @@
-"""`gpumap scale --ranks` on programs of PyTorch and JAX as people write them."""
+"""`gpumap scale --ranks` on a program of PyTorch as people write it."""
 
 import os
 import sys
@@ -24,29 +24,16 @@ for batch in torch.randn(512, 64)[rank::ranks].split(128 // ranks):
 dist.destroy_process_group()
 open(f"done-{rank}-of-{ranks}", "a").write(".")
 """
-JAX = """
-import os
-import jax, jax.numpy as jnp
-
-product = jax.jit(lambda a: a @ a)
-a = jnp.ones((256, 256))
-for _ in range(8):
-    product(a).block_until_ready()
-open(f"done-{os.environ['RANK']}-of-{os.environ['WORLD_SIZE']}", "a").write(".")
-"""
 pytestmark = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="one core alone may be used"
 )
 
 
-@pytest.mark.parametrize("code", [
-    pytest.param(DDP, marks=needs("torch"), id="torch"),
-    pytest.param(JAX, marks=needs("jax"), id="jax"),
-])  # fmt: skip
-def test_each_run_has_as_many_ranks_as_names(gpumap, code):
+@needs("torch")
+def test_each_run_has_as_many_ranks_as_names(gpumap):
     """A first run on both names, and then a turn."""
     options = ("--ranks", "--budget", "1ms", "--inconclusive", "pass", "--output", "r.json")
-    command = (sys.executable, "-W", "ignore", "-c", code)
+    command = (sys.executable, "-W", "ignore", "-c", DDP)
     answer = gpumap("scale", "a->cpu0;b->cpu1", *options, "--", *command)
     assert answer.code == 0, answer.err
     done = {path.name: path.read_text() for path in gpumap.folder.glob("done-*")}

@@ -332,11 +332,6 @@ def test_a_method_of_array_libraries_points_to_them(context):
     assert not hasattr(array, "__cuda_array_interface__")
 
 
-def test_an_array_without_elements_is_one_of_host_memory_to_dlpack(context):
-    none = context.shared(np.zeros((0, 2), np.float32), target="dev0")
-    assert np.from_dlpack(none).shape == (0, 2)
-
-
 @pytest.mark.parametrize(("operands", "target"), [
     ([("dev0", "a", 8)], "dev0"), ([("dev0", "a", 8), ("dev1", "b", 9)], "dev1"),
     ([("dev1", "b", 8), ("dev0", "a", 8)], "dev1"),  # a tie: the first
