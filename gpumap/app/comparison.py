@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 _PASSED = 0  # the exit code of what is said, and let pass
 _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, on sound devices"
 _MEASURE_DRY = "measure it without --dry-run"
-_REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --accept REASON"
+_REGRESSION = "find what changed; if it is meant, NEW is the next base"
 _DEVICE = "measure the base again on this machine as it is now; gpumap doctor looks for a cause"
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass: gpumap compare BASE NEW --allow-missing"
@@ -56,7 +55,6 @@ _NOTHING = Problem(
     Exit.NO,
 )
 NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
-_REASON = 'say why: --accept "the new BLAS is slower at small sizes"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +199,13 @@ def note(message: str) -> Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """Which reports are compared, by which terms, and whether the new one becomes the base.
+    """Which reports are compared, and by which terms.
 
     `confirm`: measure NEW once more; `ab`: two commands in place of both reports.
     """
 
     base: Path | None
     new: Path | None
-    accept: str | None
     terms: Terms
     inconclusive: Any
     output: Output
@@ -221,8 +218,6 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
     from gpumap.app.recording import Recording
     from gpumap.model import io
 
-    if request.accept is not None and not request.accept.strip():
-        raise QuestionError("--accept has no reason", _REASON)
     assert request.base is not None
     assert request.new is not None
     pair = {
@@ -242,8 +237,6 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         verdicts, notes = _verdicts(before, after, request, program)
         found = conclusion(verdicts, request.terms)
         record.draft.remarks += [*notes, *_around(before, after)]
-        if request.accept is not None:
-            found = _accepted(record.draft, request.base, before, after, found, request.accept)
         record.judge = partial(with_verdicts, found=found, inconclusive=request.inconclusive)
 
 
@@ -283,32 +276,3 @@ def with_verdicts(report: Report, *, found: Judged, inconclusive: Any) -> Report
     from gpumap.judge.exit_status import Gate
 
     return concluded(report, Gate(inconclusive=inconclusive), found.verdicts, found.problems)
-
-
-def _accepted(
-    draft: Draft, path: Path, base: Report, new: Report, found: Judged, reason: str
-) -> Judged:
-    """Write the new report over the base, with an entry that says why; then all of it may pass.
-
-    Raises:
-        QuestionError: nothing was judged, so it is of something else.
-        SourceError: it cannot be written; the old file is as it was.
-    """
-    from collections import Counter
-
-    from gpumap.app.recording import stamp
-    from gpumap.files import write_atomic
-    from gpumap.model import Acceptance
-    from gpumap.model.io import written
-
-    if any(problem.diagnostic.code == "nothing-judged" for problem in found.problems):
-        hint = "accept a report of the same command line; another one is a new base: copy it"
-        raise QuestionError("the base has nothing of what would be accepted", hint)
-    counts = Counter(verdict.verdict for verdict in found.verdicts)
-    entry = Acceptance(stamp(datetime.now(UTC)), reason, dict(counts), base.started, new.started)
-    whole = replace(new, accepted=(*base.measured.accepted, entry))
-    write_atomic(path, written(whole))
-    message = f"{path} is now {new.started}: {reason}"
-    draft.remarks.append(Diagnostic("accepted", message, severity="note"))
-    passed = (replace(p.diagnostic, severity="warning") for p in found.problems)
-    return replace(found, problems=tuple(Problem(diagnostic, 0) for diagnostic in passed))

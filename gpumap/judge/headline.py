@@ -310,7 +310,6 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
         count > 0
     )
     others += (f"{unclear} inconclusive.",) * (unclear > 0)
-    others += ("It is the new baseline.",) * any(n.code == "accepted" for n in report.notes)
     if worst.reason == "device-slower":
         return answer(report, "below", (_device(worst), *others), _about(worst))
     limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)

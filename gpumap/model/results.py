@@ -13,7 +13,7 @@ from msgspec import Struct, convert
 from gpumap.model.devices import Plan
 from gpumap.model.field_types import Positive, Share
 from gpumap.model.fitness import FitnessCheck
-from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest
+from gpumap.model.judging import Diagnosis, Prediction, Published, SelfTest
 from gpumap.model.measurements import Fit, Measurement
 from gpumap.model.programs import Scaling, Trace, Utilisation
 from gpumap.model.unmeasured import Checked, Compared, Listed
@@ -29,14 +29,11 @@ class Measured(Struct, frozen=True, tag="measured", tag_field=TAG):
         plans: What a dry run would have measured, and what that takes; none for a run that
             measured.
         fits: Lines through copies.
-        accepted: How this report became a base (`compare --accept`), the first time first; empty if
-            it never did.
     """
 
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()
     fits: tuple[Fit, ...] = ()
-    accepted: tuple[Acceptance, ...] = ()
 
 
 class Tested(Measured, frozen=True, tag="tested", tag_field=TAG):

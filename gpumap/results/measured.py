@@ -46,7 +46,7 @@ def sections(
         yield Section("plan", (Text(tuple(_plan(report, result)), "Plan", gap=True),))
     else:
         tables = (*before, *_tables(report, verbose), *after)
-        yield from around(report, tables, method(report), result.accepted, verbose=verbose)
+        yield from around(report, tables, method(report), verbose=verbose)
     if result.measurements:
         yield Section("rows", (every(result.measurements),))
 

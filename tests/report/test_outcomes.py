@@ -6,9 +6,9 @@ from made_reports import bindings, case, made, ok, problem, skipped, verdict
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
-from gpumap.model import Acceptance, replace
+from gpumap.model import replace
 from gpumap.report import Style
-from gpumap.results import outcomes, verdicts
+from gpumap.results import outcomes
 from gpumap.results.around import aside
 from gpumap.results.shown import render
 from gpumap.results.verdicts import judged as tables
@@ -66,12 +66,6 @@ MANY = case("many", bindings())
 
 def rows(report):
     return {table.title: table.rows for table in tables(report)}
-
-
-def test_what_was_accepted_has_its_day_its_reason_and_its_words():
-    entry = Acceptance("2026-11-21", "a new BLAS", {"regression": 2, "pass": 1}, "a", "b")
-    (table,) = verdicts.accepted((entry,))
-    assert table.rows == (("2026-11-21", "a new BLAS", "2 regressions, 1 pass"),)
 
 
 def test_changes_are_summed_up_and_the_worst_comes_first():
