@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 State = Literal["passed", "failed", "error", "skipped"]
 Name = Literal[
-    "aside", "map", "names", "plan", "diagnoses", "devices", "tables", "verdicts", "rows", "method"
+    "aside", "map", "names", "plan", "diagnoses", "devices", "tables", "verdicts", "method"
 ]
 
 
@@ -46,7 +46,7 @@ class Section(NamedTuple):
 
     Attributes:
         name: Which place: `aside` is what a page shows elsewhere, `names` the map as a table,
-            `rows` what is folded away, `method` how it was measured.
+            `method` how it was measured.
         parts: What it shows, in order.
     """
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.parts import Shown, Text
 
-_ELSEWHERE = ("names", "rows")  # sections of which a terminal shows the essence in others
+_NAMES = "names"  # the section of which a terminal shows the essence in another
 
 
 def render(shown: Shown, style: Style) -> str:
@@ -44,7 +44,7 @@ def report(
 
 def _sections(shown: Shown, room: int | None, *, verbose: bool, filled: bool) -> Iterator[Line]:
     for section in shown.sections(verbose):
-        for part in section.parts if section.name not in _ELSEWHERE else ():
+        for part in section.parts if section.name != _NAMES else ():
             if isinstance(part, Table):
                 yield from [Line()] if part.title else []
                 yield from table(part, room, whole=verbose)

@@ -7,24 +7,20 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.answers import of_bench
-from gpumap.figures import estimate
 from gpumap.judge.inconclusive import too_few
 from gpumap.report.parts import Section, Text
-from gpumap.report.table import Table
 from gpumap.results import ResultSpec, charts, mapped, records, rows
 from gpumap.results.around import STOPPED, around, aside, stopped
-from gpumap.results.outcomes import of_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Measured, Measurement, Report
+    from gpumap.model import Measured, Report
     from gpumap.report.charts import Chart
     from gpumap.report.parts import Record
+    from gpumap.report.table import Table
 
 _LATE = 5.0  # seconds over the budget that go without saying
-EVERY_TITLE = "Every row"
-EVERY = ("id", "status", "flags or reason", "time")
 
 
 def sections(
@@ -47,8 +43,6 @@ def sections(
     else:
         tables = (*before, *_tables(report, verbose), *after)
         yield from around(report, tables, method(report), verbose=verbose)
-    if result.measurements:
-        yield Section("rows", (every(result.measurements),))
 
 
 def _tables(report: Report, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
@@ -57,17 +51,6 @@ def _tables(report: Report, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
 
         yield ranks.table(report.ranks)
     yield from rows.tables(report, verbose=verbose)
-
-
-def every(measurements: Sequence[Measurement]) -> Table:
-    """Return the rows; those that were not measured with the reason."""
-    return Table(EVERY_TITLE, EVERY, tuple(map(_of_every, measurements)), ())
-
-
-def _of_every(row: Measurement) -> tuple[str, ...]:
-    outcome = of_row(row)
-    why = outcome.text if row.status == "ok" else f"{outcome.word}: {outcome.text}"
-    return row.case.id, row.status, why, estimate(row.time)
 
 
 def _plan(report: Report, result: Measured) -> Iterator[str]:

@@ -37,7 +37,7 @@ HOSTILE = [
 ]  # fmt: skip
 FOR_READERS = [name for name in FORMATS if name not in TRACKERS]  # trackers take figures alone
 # the others name a row by its case and its names
-WITH_IDS = ("json", "csv", "markdown", "junit", "html")
+WITH_IDS = ("json", "csv", "junit")
 
 
 def rendered(format_, report):

@@ -38,7 +38,6 @@ _PLACES = {  # sections in their order on a page, and their headings
     "devices": "Devices",
     "plan": "Plan",
     "tables": "Tables",
-    "rows": "Every row",
     "method": "How it was measured",
 }
 _LONG = 48  # characters: longer texts may be broken into lines
