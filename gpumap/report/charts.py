@@ -1,4 +1,4 @@
-"""Charts: what is to be drawn, with its numbers in words; matplotlib draws it as SVG.
+"""Charts: what is to be drawn; matplotlib draws it as SVG.
 
 Text stays text, in the page's font. What is black takes the colour of the page's text; the other
 colours stand out from a bright ground and from a dark one: so a chart follows its reader's scheme.
@@ -51,12 +51,17 @@ _ID = re.compile(r'(?<=<g) id="[^"]*"')
 
 
 class Chart(NamedTuple):
-    """A picture to be drawn, `height` pixels high; `lines` say in text what it shows."""
+    """A picture to be drawn, `height` pixels high; `note` says what it leaves out."""
 
     title: str
-    lines: tuple[str, ...]
     height: float
     draw: Callable[[Figure], None]
+    note: str = ""
+
+
+def left_out(count: int, most: int, what: str) -> str:
+    """Return that only so many are drawn; nothing where these are all."""
+    return f"the first {most} of {count} {what} are drawn; the tables have all" * (count > most)
 
 
 def missing() -> str | None:

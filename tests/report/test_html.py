@@ -98,8 +98,8 @@ def test_a_table_is_in_a_region_that_the_keyboard_reaches(measured):
     assert {th.get("scope") for table in found for th in table.iter("th")} == {"col", "row"}
 
 
-def test_each_chart_has_a_name_its_text_beside_it_and_the_colours_of_the_page(measured):
-    """Who does not see it finds its figures; ink and font are those of the page."""
+def test_each_chart_has_a_name_and_the_colours_of_the_page(measured):
+    """Ink and font are those of the page."""
     text, tree = page(measured)
     figures = list(tree.iter("figure"))
     assert figures
@@ -107,7 +107,6 @@ def test_each_chart_has_a_name_its_text_beside_it_and_the_colours_of_the_page(me
         (svg,) = figure.iter("svg")
         title = words(figure.find("figcaption/h3"))
         assert (svg.get("role"), svg.get("aria-label")) == ("img", title)
-        assert any(re.search(r"\d", words(item)) for item in figure.iter("li"))
         drawn = ET.tostring(svg, encoding="unicode")
         assert {*re.findall(r"#[0-9a-f]{6}\b", drawn)} <= {*COLORS}
         assert "#000000" not in drawn
@@ -142,7 +141,7 @@ def test_every_colour_stands_out(scheme, ground):
 
 
 def test_many_names_leave_room_for_what_tells_rows_apart():
-    """In a picture their number stands for them; the text beside it has every one."""
+    """In a picture their number stands for them."""
     names = ["$\\frac$", *(f"worker{n}" for n in range(1, 7)), "$x$"]  # no mathematics
     passed = made_reports.passed(names)
     row = passed.measurements[1]
@@ -153,7 +152,6 @@ def test_many_names_leave_room_for_what_tells_rows_apart():
     _, tree = page(replace(passed, measurements=tuple(rows), verdicts=()))
     drawn = {words(text) for text in tree.iter("text")}
     assert {f"many on 8 devices, size {n}" for n in (1024, 2048)} <= drawn
-    assert "+".join(names) in words(tree.find(".//figcaption"))
     _, tree = page(made_reports.passed(["$\\frac$", "$x$"]))
     assert "many on $\\frac$+$x$" in {words(text) for text in tree.iter("text")}
 
