@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gpumap.results.several import Saved
 
 _OF_THE_RUN = ("unused", "default-map")  # notes that help whoever can still change the map
-_COLUMNS = ("row", "metric")  # of the table side by side, before the reports
 
 
 def show_reports(
@@ -44,14 +43,18 @@ def show_reports(
 
         program.stdout.write(text(published()))
     else:
-        one = len(files) == 1
-        if not one:
-            _refuse_one(output)
-        reports = _read(files)
-        if one:
-            _show_one(reports[0], output, program)
-        else:
-            _show_all(_labelled(files, reports), output, program)
+        _show(files, output, program)
+
+
+def _show(files: Sequence[Path], output: Output, program: Program) -> None:
+    if len(files) == 1:
+        _show_one(*_read(files), output, program)
+        return
+    from gpumap.results.several import render, table
+
+    _refuse_one(output)
+    found = table(_labelled(files, _read(files)))
+    deliver(partial(render, found), output, program)
 
 
 def _show_one(found: Report, output: Output, program: Program) -> None:
@@ -66,12 +69,6 @@ def _show_one(found: Report, output: Output, program: Program) -> None:
     emit(found, output, program)
     say(notes, program, text)
     say((error for error in let_pass if error.code not in on_stdout), program, text)
-
-
-def _show_all(saved: Sequence[Saved], output: Output, program: Program) -> None:
-    from gpumap.results.several import render
-
-    deliver(partial(render, saved), output, program)
 
 
 def _refuse_one(output: Output) -> None:
@@ -105,22 +102,9 @@ def _read(files: Sequence[Path]) -> list[Report]:
 
 
 def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:
-    """Return the reports by their files' names; where these are the same, by more of the path."""
+    """Return the reports by their files' names; where these are the same, by their paths."""
     from gpumap.results.several import Saved
 
     names = [path.name for path in paths]
-    wished = [n if names.count(n) == 1 else str(p) for n, p in zip(names, paths, strict=True)]
-    labels: list[str] = []
-    for wish in wished:
-        labels.append(_free(wish, (*_COLUMNS, *labels)))
-    return [Saved(*each) for each in zip(labels, map(str, paths), reports, strict=True)]
-
-
-def _free(wish: str, taken: Sequence[str]) -> str:
-    """Return a label that nothing else has."""
-    number = 2
-    label = wish
-    while label in taken:
-        label = f"{wish} ({number})"
-        number += 1
-    return label
+    labels = [n if names.count(n) == 1 else str(p) for n, p in zip(names, paths, strict=True)]
+    return list(map(Saved, labels, reports))

@@ -170,12 +170,10 @@ def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
     assert [(left, right) for left, right in edges if left < 0 or right > PHONE] == []
 
 
-def test_pages_of_a_comparison_and_of_several_reports(browser, gpumap):
+def test_the_page_of_a_comparison(browser, gpumap):
     base, new = (str(written(name).path) for name in ("dot", "limit"))
     gpumap("compare", base, new, "--output", "compare.html")
-    gpumap("report", base, new, "--output", "beside.html")
-    for name, text in (("compare", "new/base"), ("beside", "2 reports side by side")):
-        for width in WIDTHS:
-            browser.open(gpumap.folder / f"{name}.html", width)
-            assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
-            assert text in browser.evaluate("return document.body.textContent")
+    for width in WIDTHS:
+        browser.open(gpumap.folder / "compare.html", width)
+        assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
+        assert "new/base" in browser.evaluate("return document.body.textContent")

@@ -99,7 +99,7 @@ def test_a_point_of_copies_is_hollow():
 
 
 def test_beside_others_it_has_no_bracket(one):
-    found = table([Saved("a", "a.json", one), Saved("b", "b.json", one)])
+    found = table([Saved("a", one), Saved("b", one)])
     cells = [cell for line in found.rows for cell in line]
     assert cells
     assert [cell for cell in cells if INTERVAL.search(cell)] == []
