@@ -39,7 +39,7 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
     import csv
     import io
 
-    records = list(shown.records())
+    records, simulated = list(shown.records()), shown.report.simulated
     keys = _parameters(records)
     stream = io.StringIO()
     writer = csv.DictWriter(stream, [*RECORD, *keys.values(), *FIGURE], restval="")
@@ -47,7 +47,7 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
     for record in records:
         params = record.cells.get(PARAMS, {})
         about = {**record.cells, **{keys[key]: params[key] for key in params}}
-        cells = {"record": record.kind, "id": record.id, **about, "simulated": shown.simulated}
+        cells = {"record": record.kind, "id": record.id, **about, "simulated": simulated}
         for figure in map(_figure, record.figures.items()) if record.figures else ({},):
             line = cells | figure
             writer.writerow({key: _cell(line[key]) for key in line if key != PARAMS})

@@ -47,12 +47,11 @@ def code(text: str) -> str:
 
 
 def _lines(shown: Shown, style: Style) -> Iterator[str]:
-    simulated = ", simulated" if shown.simulated else ""
-    kind, status = _word(shown.kind), _word(shown.status)
-    if shown.headline is not None:
-        yield f"## {code(shown.headline.text)}"
-        yield ""
-    yield f"gpumap {kind}: {status}, exit code {shown.exit_code}{simulated}"
+    report = shown.report
+    simulated = ", simulated" if report.simulated else ""
+    kind, status = _word(report.kind), _word(report.status)
+    yield from (f"## {code(shown.headline.text)}", "")
+    yield f"gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
     yield ""
     yield from _listed("Errors", shown.errors())
     yield from _listed("Notes", shown.told())

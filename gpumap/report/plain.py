@@ -36,8 +36,8 @@ def report(
     """
     lines = list(_sections(shown, room, verbose=verbose, filled=filled))
     # of an error without anything to show, stderr says all that there is
-    told = shown.status != "error" or any(line.parts for line in lines)
-    if shown.headline is not None and told:
+    told = shown.report.status != "error" or any(line.parts for line in lines)
+    if told:
         yield from _filled(shown.headline.text, room if filled else None, shown.headline.level)
     yield from lines
 

@@ -42,8 +42,8 @@ _LONG = 48  # characters: longer texts may be broken into lines
 
 def color(shown: Shown) -> str:
     """Return the class of the banner: green only of good data, red where the run failed."""
-    level = shown.headline.level if shown.headline else "failed"
-    if shown.outcome.state == "failed" and shown.status != "inconclusive":
+    level: str = shown.headline.level
+    if shown.outcome.state == "failed" and shown.report.status != "inconclusive":
         level = "failed"
     return _COLORS["untrusted" if level == "good" and shown.doubts() else level]
 
@@ -61,8 +61,7 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
         charts=charts,
         missing=missing() if charts else None,
         shown=shown,
-        command=join(shown.argv),
-        headline=shown.headline.text if shown.headline else f"{shown.kind}: {shown.status}",
+        command=join(shown.report.argv),
         color=color(shown),
         doubts=shown.doubts(),
         found=found,
