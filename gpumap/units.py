@@ -15,15 +15,15 @@ _LARGE = _SI[::-1]  # as _SMALL, the largest first
 _BINARY = (("", 1), ("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40))
 
 _SECONDS = {None: 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
-_BYTES = {"": 1, "B": 1, **{f"{p}B": int(f) for p, f in (*_SI[1:5], *_BINARY[1:])},
-          "KB": 1000}  # fmt: skip
+_BYTES = {"KB": 1e3, **{f"{p}B": float(f) for p, f in (*_SI[:5], *_BINARY[1:])}}
 _AMBIGUOUS = ("k", "m", "g", "t")  # 1K: 1000 or 1024 bytes?
-# What a limit may be written in, by the unit of its metric, and an example.
+# What a limit may be written in, by the unit of its metric, or a size; and an example.
 _QUANTITIES = {
     "1": ({"": 1.0, "x": 1.0, "%": 1e-2}, "1.8 or 90%"),
     "s": ({"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}, "5ms"),
-    "B": ({unit: float(size) for unit, size in _BYTES.items() if unit}, "4KiB"),
-    "B/s": ({f"{unit}/s": float(size) for unit, size in _BYTES.items() if unit}, "50GB/s"),
+    "B": (_BYTES, "4KiB"),
+    "bytes": ({"": 1.0, **_BYTES}, "400, 4KiB or 1MB"),
+    "B/s": ({f"{unit}/s": size for unit, size in _BYTES.items()}, "50GB/s"),
     "FLOP/s": ({f"{prefix}FLOP/s": factor for prefix, factor in _SI}, "10TFLOP/s"),
     "1/s": ({f"{prefix}/s": factor for prefix, factor in _SI}, "100/s"),
 }  # fmt: skip
@@ -134,22 +134,9 @@ def nbytes(text: str) -> int:
     Raises:
         UnitError: it is no size above zero.
     """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip(), re.ASCII)
-    if not match or len(text) >= _LONGEST:
-        raise UnitError(f"{text!r} is not a size", "write 400, 4KiB or 1MB")
-    number, unit = match.groups()
-    if unit.lower() in _AMBIGUOUS:
-        letter = unit.upper() if unit.lower() != "k" else "K"
-        decimal = letter.replace("K", "k")
-        fix = f"write {number}{letter}iB or {number}{decimal}B"
-        raise UnitError(f"{text!r} can mean two sizes", fix)
-    if unit not in _BYTES:
-        raise UnitError(f"{text!r} has no unit that is known", "write 4KiB, 1MB or 400 (bytes)")
-    size = float(number) * _BYTES[unit]
-    if size >= _MOST:
-        raise UnitError(f"{text!r} is more than any machine has", "write a smaller size")
-    if size < 1 or size != int(size):
-        problem = f"{text!r} is not a whole number of bytes from 1 on"
+    size = quantity(text, "bytes")
+    if not 1 <= size < _MOST or size != int(size):
+        problem = f"{text!r} is not a whole number of bytes from 1 to 1000 PB"
         raise UnitError(problem, "write 400 or 4KiB")
     return int(size)
 
@@ -177,8 +164,8 @@ def _wrong(number: str, given: str, unit: str) -> tuple[str, str]:
     """Return what is wrong with the unit that a figure has, and the fix."""
     _, example = _QUANTITIES[unit]
     letter, _, per = given.partition("/")
-    if unit in ("B", "B/s") and letter.lower() in _AMBIGUOUS and per in ("", "s"):
-        rest, prefix = unit.removeprefix("B"), letter.upper()
+    if unit in ("B", "B/s", "bytes") and letter.lower() in _AMBIGUOUS and per in ("", "s"):
+        rest, prefix = "/s" if unit == "B/s" else "", letter.upper()
         both = f"{number}{prefix}iB{rest} or {number}{prefix.replace('K', 'k')}B{rest}"
         return "can mean two figures", f"write {both}"
     if not given:
