@@ -103,16 +103,11 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
         SourceError: one of them cannot be read.
     """
     found: dict[str, tuple[str, str]] = {}
-    parser = _parser(env)
-    for path in _rc_paths(env, cwd):
-        if (text := _rc_text(path)) is not None:
-            _rc_parse(parser, path, text)
-            options = parser.options("global") if parser.has_section("global") else []
-            given = (key for key in options if key not in parser.defaults())
-            found |= {
-                _CASED.get(key, key): (parser.get("global", key, raw=True), str(path))
-                for key in given
-            }
+    parser = _parser()
+    for path, text in _rc_files(env, cwd):
+        _rc_parse(parser, path, text)
+        options = parser.items("global") if parser.has_section("global") else []
+        found |= {_CASED.get(key, key): (value, str(path)) for key, value in options}
     for word in _words(env.get("THEANO_FLAGS", ""))[0]:
         key, equals, value = word.partition("=")
         if equals:
@@ -120,7 +115,7 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
     return found
 
 
-def written(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
+def written(path: Path) -> tuple[MapText | None, Notes]:
     """Return the map that a file holds (None if it holds none), and what is odd about it.
 
     What the file is, its name says: gpumap.toml, pyproject.toml, .theanorc; any other is a map.
@@ -134,7 +129,7 @@ def written(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
         _refuse_project_map(path)
         return None, ()
     if path.name.endswith("theanorc"):
-        return _rc_alone(path, env)
+        return _rc([(path, _rc_read(path))])
     return _map_file(path, str(path)), ()
 
 
@@ -148,6 +143,8 @@ def _explicit(argument: str | None, option: str | None, cwd: Path | str) -> MapT
     name = file_named(text)
     if name is None:
         return MapText(text, "--map" if argument is None else "argument")
+    if not name:
+        raise SourceError("@ names no file", f'write @FILE, or a map: "{_EXAMPLE}"')
     from pathlib import Path
 
     return _map_file(Path(cwd, name), name)
@@ -188,7 +185,7 @@ def _refuse_project_map(path: Path) -> None:
 def _theano(env: Mapping[str, str], cwd: Path | str) -> tuple[MapText | None, Notes]:
     text, notes = _flags(env.get("THEANO_FLAGS", ""))
     if text is None:
-        return _rc(env, cwd, notes)
+        return _rc(_rc_files(env, cwd), notes)
     # empty is set too: Theano then has no map, whatever .theanorc says
     return (MapText(text, "THEANO_FLAGS", None, notes) if text else None), notes
 
@@ -271,37 +268,38 @@ def _strays(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
 # --- .theanorc ---------------------------------------------------------------------------------
 
 
-def _rc(env: Mapping[str, str], cwd: Path | str, notes: Notes) -> tuple[MapText | None, Notes]:
-    parser = _parser(env)
+def _rc(files: Iterable[tuple[Path, str]], notes: Notes = ()) -> tuple[MapText | None, Notes]:
+    """Return the map of the last of some files that sets it, and what is odd about it."""
+    parser = _parser()
     origin, content = "", ""
-    for path in _rc_paths(env, cwd):
-        before = parser.get("global", "contexts", raw=True, fallback=None)
-        text = _rc_text(path)
-        if text is None:  # Theano skips it
-            continue
+    for path, text in files:
+        before = _rc_value(parser)
         _rc_parse(parser, path, text)
-        if parser.get("global", "contexts", raw=True, fallback=None) != before:
+        if _rc_value(parser) != before:
             origin, content = str(path), text
-    value = _rc_value(parser)
+    value = _rc_value(parser) or ""
     notes = (*notes, *_rc_sections(parser), *_rc_notes(value, content))
     return (MapText(value, ".theanorc", origin, notes) if value else None), notes
 
 
-def _rc_alone(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
-    """Return the map of one .theanorc; it must be there."""
-    parser = _parser(env)
-    text = _rc_read(path)
-    _rc_parse(parser, path, text)
-    value = _rc_value(parser)
-    notes = (*_rc_sections(parser), *_rc_notes(value, text))
-    return (MapText(value, ".theanorc", str(path)) if value else None), notes
-
-
-def _parser(env: Mapping[str, str]) -> ConfigParser:
+def _parser() -> ConfigParser:
     from configparser import ConfigParser
 
-    names = ("USER", "LSCRATCH", "TMPDIR", "TEMP", "TMP")  # what Theano offers as %(NAME)s
-    return ConfigParser({"PID": str(os.getpid()), **{name: env.get(name, "") for name in names}})
+    return ConfigParser(interpolation=None)
+
+
+def _rc_value(parser: ConfigParser) -> str | None:
+    return parser.get("global", "contexts", fallback=None)
+
+
+def _rc_files(env: Mapping[str, str], cwd: Path | str) -> Iterator[tuple[Path, str]]:
+    """Yield the files that Theano reads, with their texts; it skips those that are not there."""
+    for path in _rc_paths(env, cwd):
+        try:
+            yield path, _rc_read(path)
+        except SourceError as error:
+            if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                raise
 
 
 def _rc_paths(env: Mapping[str, str], cwd: Path | str) -> Iterator[Path]:
@@ -313,15 +311,6 @@ def _rc_paths(env: Mapping[str, str], cwd: Path | str) -> Iterator[Path]:
             yield folder / (home + item[1:])
         elif item:  # an empty THEANORC names no file, as in Theano
             yield folder / os.path.expanduser(item)  # noqa: PTH111 - Path's raises on unknown users
-
-
-def _rc_text(path: Path) -> str | None:
-    try:
-        return _rc_read(path)
-    except SourceError as error:
-        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
-            return None
-        raise
 
 
 def _rc_read(path: Path) -> str:
@@ -351,30 +340,6 @@ def _rc_line(error: Error) -> int:
 
 def _rc_failure(path: Path, line: int, problem: str, hint: str) -> SourceError:
     return SourceError(f"{path}, line {line}: {problem}", hint)
-
-
-def _rc_value(parser: ConfigParser) -> str:
-    from configparser import MAX_INTERPOLATION_DEPTH, InterpolationError
-
-    lengths: dict[tuple[str, int], int] = {}
-
-    def length(key: str, depth: int) -> int:
-        """Return how long a value is with all that it names: references double it at each level."""
-        if depth > MAX_INTERPOLATION_DEPTH:
-            return 0
-        if (key, depth) not in lengths:
-            raw = parser.get("global", key, raw=True, fallback="")
-            named = re.findall(r"%\(([^()]+)\)s", raw)
-            lengths[key, depth] = len(raw) + sum(length(each, depth + 1) for each in named)
-        return lengths[key, depth]
-
-    if length("contexts", 0) > _RC_LIMIT:
-        problem = ".theanorc: contexts, with the values that it names, is longer than a map can be"
-        raise SourceError(problem, "write the map without %(name)s")
-    try:
-        return parser.get("global", "contexts", fallback="")
-    except InterpolationError:
-        return parser.get("global", "contexts", raw=True)  # as in Theano
 
 
 def _rc_sections(parser: ConfigParser) -> Iterator[Diagnostic]:
