@@ -18,7 +18,6 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
-    from typing import TextIO
 
     from gpumap.app.program import Program
     from gpumap.engine.base import Settings, Snapshot
@@ -134,7 +133,7 @@ def _style(format_: str, program: Program) -> Style:
     if format_ != "rich":  # the only one that looks at it
         return Style()
     color = "NO_COLOR" not in program.env and program.stdout.isatty()
-    return Style(_width(program), color, _draws(program.stdout))
+    return Style(_width(program), color)
 
 
 def _width(program: Program) -> int:
@@ -143,15 +142,6 @@ def _width(program: Program) -> int:
         if (given := int(program.env.get("COLUMNS", ""))) > 0:
             return given
     return columns(program.stdout) or _COLUMNS
-
-
-def _draws(stream: TextIO) -> bool:
-    """Return whether lines can be drawn: a terminal of Latin-1 has none."""
-    try:
-        "─".encode(stream.encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def _format(requested: str, program: Program) -> str:

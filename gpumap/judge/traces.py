@@ -1,19 +1,15 @@
 """Summarise a trace: what ran where, implicit transfers, and how busy each device was.
 
-Times are of
-the devices' queues, observed once: no interval, and no verdict. One that a device cannot report is
-unknown, and so is every sum that it belongs to; never 0.
+Times are of the devices' queues, observed once: no interval, and no verdict. One that a device
+cannot report is unknown, and so is every sum that it belongs to; never 0.
 
     busy      how long at least one operation or transfer of a device ran; a copy from device to
               device keeps both busy
     share     busy, over the time from the start of the first event to the end of the last one
-    overlap   the time in which every device that computed was computing, over that of the one which
-              computed least; a copy is one piece of work of two devices, so transfers do not count
 """
 
 from __future__ import annotations
 
-from functools import reduce
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -52,15 +48,9 @@ def summary(trace: Trace) -> Summary:
     if timed:
         span = max(e.stop or 0.0 for e in timed) - min(e.start or 0.0 for e in timed)
     by_device = _by_device(trace)
-    computed = (
-        [event for event in events if event.kind == "operation"]
-        for device, events in by_device.items()
-        if device != HOST
-    )
     implicit = tuple(sorted(_implicit(trace.events), key=_cost))
     return Summary(
         span,
-        _overlap([events for events in computed if events]),
         len(trace.events) - len(timed),
         tuple(Ran(*_SORT(events[0]), *_sums(events)) for events in _groups(trace.events, _SORT)),
         Moved(
@@ -83,21 +73,6 @@ def union(events: Iterable[TraceEvent]) -> Intervals:
         else:
             merged.append((start, stop))
     return merged
-
-
-def both(a: Intervals, b: Intervals) -> Intervals:
-    """Return when both ran."""
-    overlaps: Intervals = []
-    i = j = 0
-    while i < len(a) and j < len(b):
-        start, stop = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
-        if start < stop:
-            overlaps.append((start, stop))
-        if a[i][1] < b[j][1]:
-            i += 1
-        else:
-            j += 1
-    return overlaps
 
 
 def length(intervals: Intervals) -> float:
@@ -146,14 +121,6 @@ def _busy(
         seconds = None if unknown else length(union(events))
         share = None if seconds is None or not span else min(seconds / span, 1.0)
         yield Busy(device, tuple(names.get(device, ())), len(events), seconds, share)
-
-
-def _overlap(groups: Sequence[Sequence[TraceEvent]]) -> float | None:
-    if len(groups) < 2 or any(_seconds(e) is None for events in groups for e in events):  # noqa: PLR2004 - a pair
-        return None
-    intervals = [union(events) for events in groups]
-    least = min(map(length, intervals))
-    return min(length(reduce(both, intervals)) / least, 1.0) if least > 0.0 else None
 
 
 def _cost(ran: Ran) -> tuple[float, int]:

@@ -117,8 +117,6 @@ class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
     Attributes:
         span: From the start of the first event to the end of the last one; null: no event has a
             time.
-        overlap: The time in which every device that computed was computing, over that of the one
-            which computed least; null for one device, and where a time is unknown.
         untimed: Events without times.
         ran: What ran where, in the order of the first event of each.
         moved: All implicit transfers together.
@@ -126,7 +124,6 @@ class TraceSummary(Struct, frozen=True, rename={"span": "span_s"}):
     """
 
     span: Positive | None
-    overlap: Share | None
     untimed: Natural
     ran: tuple[Ran, ...]
     moved: Moved

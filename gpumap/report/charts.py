@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.extras import install
-from gpumap.text import label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,22 +64,12 @@ def left_out(count: int, most: int, what: str) -> str:
 
 
 def missing() -> str | None:
-    """Return what is to be done before charts can be drawn; None: nothing.
-
-    What matplotlib logs about its fonts is left out.
-    """
-    log = logging.getLogger("matplotlib")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    """Return how to install what draws charts, where it is not there."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of fonts and folders
     try:
         import matplotlib.figure  # noqa: F401 - not only found: it may lack what it needs
     except ImportError:
-        return f"which is not installed: {install('report')}"
-    except Exception as error:  # noqa: BLE001 - it reads settings, and raises whatever they cause
-        text = label(f"{type(error).__name__}: {error}", 160)
-        return f"which does not start: fix its settings (MPLBACKEND, matplotlibrc): {text}"
-    finally:
-        log.setLevel(level)
+        return install("report")
     return None
 
 

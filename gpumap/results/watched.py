@@ -121,8 +121,6 @@ def _times(found: Summary) -> Iterator[str]:
     if found.span is not None:
         whole = _duration(found.span)
         yield f"share: of {whole}, from the start of the first event to the end of the last one"
-    if found.overlap is not None:
-        yield f"overlap of the devices, of operations: {_share_of(found.overlap)}"
     if found.untimed:
         yield (
             f"{found.untimed} events have no times: their device cannot tell when its queue came "

@@ -184,22 +184,6 @@ def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
     assert "Speed-up of dot, fake" in words(tree)
 
 
-@pytest.mark.parametrize(("text", "why"), [
-    (None, "ValueError: Key backend: &#39;no such&#39;"),
-    (b"font.size: \xff", "UnicodeDecodeError"),
-])  # fmt: skip
-def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, why):
-    """Settings of the user's that it stumbles over cost the pictures, and no report."""
-    env = {"MPLBACKEND": "no such"}
-    if text is not None:
-        (gpumap.folder / "matplotlibrc").write_bytes(text)
-        env = {}
-    answer = gpumap("report", str(written("dot").path), "--format", "html", "--quiet", **env)
-    assert (answer.code, answer.err) == (0, "")
-    assert "fix its settings (MPLBACKEND, matplotlibrc): " + why in answer.out
-    assert "<svg" not in answer.out
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_page_is_the_same_in_every_encoding(gpumap, encoding):
     run = str(written("dot").path)
