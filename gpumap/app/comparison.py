@@ -21,7 +21,7 @@ from gpumap.judge.compare import (
     figure,
     why,
 )
-from gpumap.judge.exit_status import SKIPPED, concluded
+from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.pairs import comparable, share
 from gpumap.model import Compared, Problem, Verdict, replace
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.judge.compare import Terms
-    from gpumap.judge.exit_status import Gate
     from gpumap.model import Report
 
 _PASSED = 0  # the exit code of what is said, and let pass
@@ -55,14 +54,6 @@ _NOTHING = Problem(
     Exit.NO,
 )
 NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What came of a comparison."""
-
-    verdicts: tuple[Verdict, ...]
-    problems: tuple[Problem, ...]
 
 
 def base_of(path: Path, terms: Terms) -> Baseline:
@@ -92,11 +83,13 @@ def judged(base: Report, new: Report, terms: Terms) -> tuple[Verdict, ...]:
     return compare(base, new, terms.threshold, judge=terms.judge)
 
 
-def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, hint: str = _REGRESSION) -> Judged:
-    """Return verdicts with what they mean for the exit code; `hint`: of a regression."""
+def problems_of(
+    verdicts: Sequence[Verdict], terms: Terms, hint: str = _REGRESSION
+) -> tuple[Problem, ...]:
+    """Return what verdicts mean for the exit code; `hint`: of a regression."""
     compared = any(verdict.verdict in JUDGED for verdict in verdicts)
     problems = tuple(_problems(verdicts, terms, hint))
-    return Judged(verdicts, problems if compared else (*problems, _NOTHING))
+    return problems if compared else (*problems, _NOTHING)
 
 
 def _around(base: Report, new: Report) -> list[Diagnostic]:
@@ -118,7 +111,7 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
         wrong = [Problem(diagnostic, error.exit_code) for diagnostic in error.diagnostics]
         return concluded(report, gate, (), wrong)
     report = replace(report, notes=(*report.notes, *_around(against.base, report)))
-    return concluded(report, gate, verdicts, conclusion(verdicts, against.terms).problems)
+    return concluded(report, gate, verdicts, problems_of(verdicts, against.terms))
 
 
 def refuse_broken(report: Report, which: str) -> None:
@@ -212,6 +205,11 @@ class CompareRequest:
     confirm: bool = False
     ab: tuple[str, str] | None = None
 
+    @property
+    def gate(self) -> Gate:
+        """Return how inconclusive verdicts count."""
+        return Gate(inconclusive=self.inconclusive)
+
 
 def compare_reports(program: Program, request: CompareRequest) -> None:
     """Judge a saved report against another one."""
@@ -235,9 +233,9 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         pair |= Baseline(str(request.base), before, request.terms).settings
         show_machine(record.draft, after)
         verdicts, notes = _verdicts(before, after, request, program)
-        found = conclusion(verdicts, request.terms)
         record.draft.remarks += [*notes, *_around(before, after)]
-        record.judge = partial(with_verdicts, found=found, inconclusive=request.inconclusive)
+        wrong = problems_of(verdicts, request.terms)
+        record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 
 
 def _verdicts(
@@ -269,10 +267,3 @@ def show_machine(draft: Draft, new: Report) -> None:
     draft.fingerprint = new.fingerprint
     if new.map is not None:
         draft.resolution = Resolution(new.map, new.bindings)
-
-
-def with_verdicts(report: Report, *, found: Judged, inconclusive: Any) -> Report:
-    """Return the report with its verdicts, and the exit code that they come to."""
-    from gpumap.judge.exit_status import Gate
-
-    return concluded(report, Gate(inconclusive=inconclusive), found.verdicts, found.problems)

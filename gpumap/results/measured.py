@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.answers import of_bench
+from gpumap.judge.headline import MEASURED, Question, measured
 from gpumap.judge.inconclusive import too_few
 from gpumap.report.parts import Section, Text
 from gpumap.results import ResultSpec, charts, mapped, records, rows
@@ -143,4 +144,5 @@ def drawn(report: Report, result: Measured) -> Iterable[Chart]:
     return () if result.plans else charts.charts(report)
 
 
-SPEC = ResultSpec(sections, of_bench, recorded, drawn, doubts)
+QUESTION = Question(lambda report, _: measured(report, of_bench), MEASURED)
+SPEC = ResultSpec(sections, QUESTION, recorded, drawn, doubts)
