@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.parts import Shown, Text
 
-_ELSEWHERE = ("aside", "names")  # sections of which the notes and the map say the same
+_ASIDE = "aside"  # the section of which the notes say the same
 _NUMBER = r"-?[\d.,]+(e[+-]\d+)?"
 _FIGURE = re.compile(
     rf"-|{_NUMBER}( ?[A-Za-zµ/%]{{1,9}})?( ±\d+%)?( \[{_NUMBER}, {_NUMBER}\])?( < {_NUMBER})?",
@@ -56,7 +56,7 @@ def _lines(shown: Shown, style: Style) -> Iterator[str]:
     yield from _listed("Errors", shown.errors())
     yield from _listed("Notes", shown.told())
     for section in shown.sections(style.verbose):
-        if section.name not in _ELSEWHERE:
+        if section.name != _ASIDE:
             for part in section.parts:
                 yield from _tabled(part) if isinstance(part, Table) else _text(part)
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from gpumap.report.table import Table
 
 State = Literal["passed", "failed", "error", "skipped"]
-Name = Literal[
-    "aside", "map", "names", "plan", "diagnoses", "devices", "tables", "verdicts", "method"
-]
+Name = Literal["aside", "map", "plan", "diagnoses", "devices", "tables", "verdicts", "method"]
 
 
 class Text(NamedTuple):
@@ -45,8 +43,7 @@ class Section(NamedTuple):
     """Parts of a report that have one place on a page.
 
     Attributes:
-        name: Which place: `aside` is what a page shows elsewhere, `names` the map as a table,
-            `method` how it was measured.
+        name: Which place: `aside` is what a page shows elsewhere, `method` how it was measured.
         parts: What it shows, in order.
     """
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.parts import Shown, Text
 
-_NAMES = "names"  # the section of which a terminal shows the essence in another
-
 
 def render(shown: Shown, style: Style) -> str:
     """Return the report as plain text."""
@@ -44,7 +42,7 @@ def report(
 
 def _sections(shown: Shown, room: int | None, *, verbose: bool, filled: bool) -> Iterator[Line]:
     for section in shown.sections(verbose):
-        for part in section.parts if section.name != _NAMES else ():
+        for part in section.parts:
             if isinstance(part, Table):
                 yield from [Line()] if part.title else []
                 yield from table(part, room, whole=verbose)

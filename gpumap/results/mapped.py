@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.report.parts import Section, Text
 from gpumap.report.table import RIGHT as FIGURES
-from gpumap.report.table import Table
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
@@ -20,25 +19,12 @@ DEVICE_COLUMNS = (
     "driver",
 )  # fmt: skip
 ON_THE_RIGHT = frozenset((*FIGURES, "memory", "free", "units", "node"))
-_TITLE = "Map"
 
 
 def sections(bindings: Iterable[Binding]) -> Iterator[Section]:
-    """Yield a line for each name with its device, and the same as a table."""
-    every = tuple(bindings)
-    if every:
-        lines = tuple(map(mapped_line, every))
-        yield Section("map", (Text(lines, _TITLE, "ok"),))
-        yield names(every)
-
-
-def names(bindings: Iterable[Binding]) -> Section:
-    """Return names with their devices as a table, without columns that are empty."""
-    columns = ("name", *DEVICE_COLUMNS[:1], "is", *DEVICE_COLUMNS[2:])
-    lines = tuple((b.name, *device_row(b.device)) for b in bindings)
-    return Section(
-        "names", (Table("names and their devices", columns, lines, (), right=ON_THE_RIGHT).full(),)
-    )
+    """Yield a line for each name with its device."""
+    if lines := tuple(map(mapped_line, bindings)):
+        yield Section("map", (Text(lines, "Map", "ok"),))
 
 
 def mapped_line(binding: Binding) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpumap.report.parts import Shown, Text
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
-_ELSEWHERE = ("verdicts", "names", "map", "aside")  # the last two are said in other words
+_ELSEWHERE = ("verdicts", "map", "aside")  # notes say the last in other words
 _PLACES = {  # sections in their order on a page, and their headings
     "diagnoses": "Diagnoses",
     "devices": "Devices",
