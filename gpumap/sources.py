@@ -30,13 +30,6 @@ Notes = tuple[Diagnostic, ...]
 
 _SHOWN = 80  # characters of the user's text inside a message
 _EXAMPLE = "dev0->cuda0;dev1->cuda1"
-_TOML_KINDS = {
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    dict: "a table",
-}
 _FLAG_FAILURES = {
     "No closing quotation": ("a quote is never closed", "close the quote, or remove it"),
     "No escaped character": ("it ends in a backslash", "remove the backslash"),
@@ -167,9 +160,7 @@ def _toml(path: Path, *, own: bool = False) -> MapText | None:
         return None
     text = settings["map"]
     if not isinstance(text, str):
-        kind = _TOML_KINDS.get(type(text), "a date or time")
-        problem = f"{path}: map must be text, not {kind}"
-        raise SourceError(problem, f'write map = "{_EXAMPLE}"')
+        raise SourceError(f"{path}: map must be text", f'write map = "{_EXAMPLE}"')
     return MapText(text, "gpumap.toml", str(path))
 
 

@@ -82,7 +82,7 @@ def test_a_setting_that_is_no_text_is_an_error(tmp_path, value):
     """What gpumap.toml sets as map is text; where it sets none, the search goes on."""
     (tmp_path / "gpumap.toml").write_text(f"map = {value}")
     said = refusal(GpumapError, find, tmp_path).message
-    assert said.startswith(f"{tmp_path}/gpumap.toml: map must be text, not a ")
+    assert said == f"{tmp_path}/gpumap.toml: map must be text"
     (tmp_path / "gpumap.toml").write_text(f"seed = {value}")
     assert find(tmp_path, {"THEANO_FLAGS": "contexts=a->cpu0"}).text == "a->cpu0"
 
