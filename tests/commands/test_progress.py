@@ -93,13 +93,11 @@ def test_progress_is_shown_only_where_it_is_wanted(stderr, output, settings):
     assert (stream.getvalue(), clock.asked.is_set()) == ("", False)
 
 
-@pytest.mark.parametrize(("encoding", "drawn"), [("utf-8", True), ("ascii", False)])
-def test_a_terminal_gets_no_signs_that_it_cannot_show(gpumap, encoding, drawn):
+def test_a_terminal_gets_no_signs_that_it_cannot_show(gpumap):
     """No line of hundreds of escapes: tables are of plain signs."""
     run = gpumap.fake('[[device]]\nref = "cuda0"\n\n[[device]]\nref = "cuda1"\n')
     options = ("--map", "a->cuda0;b->cuda1", "--size", "64", "--budget", "5s", "--quiet")
     code, shown = on_a_terminal(run, "bench", "dot", *options, columns=100,
-                                PYTHONIOENCODING=encoding)  # fmt: skip
+                                PYTHONIOENCODING="ascii")  # fmt: skip
     assert code == 0
-    assert ("─" in shown) == drawn
     assert r"\u" not in shown

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_reports import copies, passed
+from made_reports import passed
 
 from gpumap.report import Style
 from gpumap.report.csv import number, text
@@ -65,15 +65,3 @@ def test_no_text_begins_a_formula(value):
     cell = text(value)
     assert cell.isprintable()
     assert cell.lstrip(" ")[:1] not in tuple(FORMULAS) or float(cell.strip()) is not None
-
-
-def test_models_have_lines_of_their_own():
-    """A break-even is a figure of the row of its smallest size."""
-    found, fits = of(copies(), "measurement"), of(copies(), "fit")
-    even = next(line for line in found if line["metric"] == "break_even")
-    assert (even["value"], even["unit"], even["case"], even["bytes"], even["resident"]) == (
-        "4096.0", "B", "affine", "2048", "false",
-    )  # fmt: skip
-    assert [(line["metric"], line["status"], line["mode"]) for line in fits] == [
-        ("latency", "fits", "sync"), ("peak_bandwidth", "fits", "sync"),
-    ]  # fmt: skip

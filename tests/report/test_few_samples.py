@@ -16,7 +16,6 @@ from gpumap.model.maps import Estimate
 from gpumap.report import FORMATS, Style
 from gpumap.results.charts import charts, curves
 from gpumap.results.rows import tables
-from gpumap.results.several import Saved, table
 from gpumap.results.shown import render
 
 Figure = pytest.importorskip(
@@ -96,13 +95,6 @@ def test_a_point_of_copies_is_hollow():
     curves.dots(axes, {1.0: few, 2.0: many}, "black")
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [dot.get_fillstyle() for dot in dots] == ["none", "full"]
-
-
-def test_beside_others_it_has_no_bracket(one):
-    found = table([Saved("a", one), Saved("b", one)])
-    cells = [cell for line in found.rows for cell in line]
-    assert cells
-    assert [cell for cell in cells if INTERVAL.search(cell)] == []
 
 
 def test_a_refused_ratio_is_named_where_figures_stand(refused):

@@ -140,22 +140,6 @@ def test_every_colour_stands_out(scheme, ground):
     assert [color for color in COLORS if contrast(color) < 3.0] == []
 
 
-def test_many_names_leave_room_for_what_tells_rows_apart():
-    """In a picture their number stands for them."""
-    names = ["$\\frac$", *(f"worker{n}" for n in range(1, 7)), "$x$"]  # no mathematics
-    passed = made_reports.passed(names)
-    row = passed.measurements[1]
-    rows = [
-        replace(row, case=replace(row.case, params=row.case.params | {"size": size}))
-        for size in (1024, 2048)
-    ]
-    _, tree = page(replace(passed, measurements=tuple(rows), verdicts=()))
-    drawn = {words(text) for text in tree.iter("text")}
-    assert {f"many on 8 devices, size {n}" for n in (1024, 2048)} <= drawn
-    _, tree = page(made_reports.passed(["$\\frac$", "$x$"]))
-    assert "many on $\\frac$+$x$" in {words(text) for text in tree.iter("text")}
-
-
 def test_a_chart_says_what_it_leaves_out():
     report = made_reports.passed()
     row = report.measurements[1]

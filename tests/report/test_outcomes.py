@@ -9,7 +9,6 @@ from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
 from gpumap.report import Style
 from gpumap.results import outcomes
-from gpumap.results.around import aside
 from gpumap.results.shown import render
 from gpumap.results.verdicts import judged as tables
 
@@ -78,16 +77,6 @@ def test_changes_are_summed_up_and_the_worst_comes_first():
     assert [row[-1] for row in table.rows] == order
     assert table.remarks == ("2 regressions, 1 improvement, 2 pass",)
     assert explained.remarks[1].startswith("2 regressions: slower relative to its control")
-
-
-def test_a_skipped_run_says_what_is_not_there():
-    gone = [problem("absent", f"\x1b[31m{n}: not there", 0) for n in range(102)]
-    (section,) = aside(made("skipped", errors=tuple(gone)))
-    (found,) = section.parts
-    lines = list(found.lines)
-    assert lines[0] == "skipped: \x1b[31m0: not there"
-    assert lines[100:] == ["... and 2 more; --format json lists them all"]
-    assert list(aside(made("absent", 3, errors=tuple(gone)))) == []
 
 
 def test_rows_are_called_by_what_tells_them_apart():

@@ -1,7 +1,5 @@
 """A command adds a type of result and what it shows; no format and no other part is edited."""
 
-import csv
-import io
 import json
 import re
 import sys
@@ -80,12 +78,6 @@ def test_every_format_for_people_shows_its_answer_its_table_and_its_text(format_
     text = re.sub(r"\x1b\[[0-9;]*m", "", render(format_, report(), Style()))
     every = ("a is the heaviest.", "devices on a scale", "weight", "1250 g", "weighed in air")
     assert [part for part in every if part not in text] == []
-
-
-def test_csv_has_a_line_for_each_figure():
-    found = list(csv.DictReader(io.StringIO(render("csv", report(), Style()))))
-    weights = [(line["names"], line["value"]) for line in found if line["record"] == "weight"]
-    assert weights == [("a", "1.25"), ("b", "0.7")]
 
 
 def test_junit_has_a_test_for_each_device():
