@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.app.output import deliver, emit, say
-from gpumap.errors import Diagnostic, QuestionError, SourceError
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,13 +47,15 @@ def show_reports(
 
 
 def _show(files: Sequence[Path], output: Output, program: Program) -> None:
+    from gpumap.model.io import read
+
     if len(files) == 1:
-        _show_one(*_read(files), output, program)
+        _show_one(read(files[0]), output, program)
         return
     from gpumap.results.several import render, table
 
     _refuse_one(output)
-    found = table(_labelled(files, _read(files)))
+    found = table(_labelled(files, list(map(read, files))))
     deliver(partial(render, found), output, program)
 
 
@@ -79,26 +81,6 @@ def _refuse_one(output: Output) -> None:
         if format_ not in (*FORMATS, "auto"):
             fix = f"name one FILE, or take one of {', '.join(FORMATS)}"
             raise QuestionError(f"{format_} is a format of one report", fix)
-
-
-def _read(files: Sequence[Path]) -> list[Report]:
-    """Return the reports.
-
-    Raises:
-        SourceError: with one diagnostic for each that cannot be read.
-    """
-    from gpumap.model import io
-
-    found: list[Report] = []
-    wrong: list[Diagnostic] = []
-    for path in files:
-        try:
-            found.append(io.read(path))
-        except SourceError as error:
-            wrong += error.diagnostics
-    if wrong:
-        raise SourceError(tuple(wrong))
-    return found
 
 
 def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:

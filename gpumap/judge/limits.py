@@ -69,10 +69,6 @@ class Selector:
     metric: str
     head: str  # the part before the keys in the ids of those rows
 
-    def __str__(self) -> str:
-        keys = ",".join(f"{key}={value}" for key, value in self.keys.items())
-        return f"{self.bench}.{self.case}{f'[{keys}]' if keys else ''}.{self.metric}"
-
     def matches(self, row: Row) -> bool:
         """Return whether it selects a row, whether or not that has the figure."""
         return self.selects(id_of(row), row.case)

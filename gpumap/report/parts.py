@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from gpumap.errors import Diagnostic
     from gpumap.model import Estimate, Headline, Report
@@ -102,7 +102,6 @@ class Shown(NamedTuple):
         in_sections: Codes of the notes and errors that sections have too.
         sections: Yields what is shown; with True all of it.
         charts: Yields what is drawn.
-        doubts: Yields why figures are not to be trusted.
         records: Yields what was measured, found and judged.
         machine: Yields what tells the machine from another one.
     """
@@ -114,7 +113,6 @@ class Shown(NamedTuple):
     in_sections: tuple[str, ...]
     sections: Callable[[bool], Iterator[Section]]
     charts: Callable[[], Iterable[Chart]]
-    doubts: Callable[[], Sequence[str]]
     records: Callable[[], Iterator[Record]]
     machine: Callable[[], Iterator[tuple[str, str]]]
 

@@ -29,7 +29,6 @@ class ResultSpec(NamedTuple):
         question: What the headline answers.
         records: Yields what was measured and found, with its figures.
         charts: Yields what is drawn.
-        doubts: Yields why figures are not to be trusted.
         in_sections: Codes of the notes and errors that the sections have too.
     """
 
@@ -37,7 +36,6 @@ class ResultSpec(NamedTuple):
     question: Question
     records: Callable[[Report, Any], Iterable[Record]] = _none
     charts: Callable[[Report, Any], Iterable[Chart]] = _none
-    doubts: Callable[[Report, Any], Iterable[str]] = _none
     in_sections: tuple[str, ...] = ()
 
 

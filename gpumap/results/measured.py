@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -129,20 +128,10 @@ def recorded(report: Report, result: Measured) -> Iterator[Record]:  # noqa: ARG
     yield from map(records.of_fit, result.fits)
 
 
-def doubts(report: Report, result: Measured) -> Iterator[str]:
-    """Yield why figures of rows are not to be trusted: few samples, flags."""
-    shown = [] if result.plans else [row for row in rows.shown(report) if row.status == "ok"]
-    if thin := sum(map(too_few, shown)):
-        yield f"{thin} of {len(shown)} rows have fewer than 6 samples, and so no interval"
-    counts = Counter(flag for row in shown for flag in row.flags)
-    for flag, count in counts.most_common():
-        yield f"{count} of {len(shown)} rows: {flag}"
-
-
 def drawn(report: Report, result: Measured) -> Iterable[Chart]:
     """Return the charts of rows; of a dry run there are none."""
     return () if result.plans else charts.charts(report)
 
 
 QUESTION = Question(lambda report, _: measured(report, of_bench), MEASURED)
-SPEC = ResultSpec(sections, QUESTION, recorded, drawn, doubts)
+SPEC = ResultSpec(sections, QUESTION, recorded, drawn)

@@ -44,7 +44,6 @@ def shown(report: Report) -> Shown:
         in_sections=spec.in_sections,
         sections=partial(spec.sections, report, result),
         charts=partial(spec.charts, report, result),
-        doubts=lambda: [*warnings(report), *spec.doubts(report, result)],
         records=partial(_records, report),
         machine=partial(_machine, report),
     )

@@ -64,14 +64,6 @@ def test_notes_of_a_run_without_a_map_are_shown_again(gpumap):
     assert fake("report", "r.json").err == run.err
 
 
-def test_every_file_that_cannot_be_read_is_named(reports):
-    """At once, not one after the other."""
-    (reports.folder / "empty.json").touch()
-    answer = reports("report", "none.json", "first.json", "empty.json")
-    assert (answer.code, answer.out) == (2, "")
-    assert re.findall("the report (.*?):", answer.err) == ["none.json", "empty.json"]
-
-
 def test_the_schema_is_the_published_one(gpumap):
     answer = gpumap("report", "--schema")
     assert (answer.code, answer.err, loads(answer.out)) == (0, "", SCHEMA)

@@ -15,7 +15,7 @@ from saved_reports import written
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install, pip
-from gpumap.model import Estimate, replace
+from gpumap.model import replace
 from gpumap.model.io import read
 from gpumap.report import Style, html
 from gpumap.report.charts import COLORS
@@ -226,12 +226,6 @@ def test_without_jinja_the_message_has_the_fix(monkeypatch):
     assert found.value.fixes == (f"fix: {pip('install', 'jinja2')}",)
 
 
-def color(report):
-    _, tree = page(report)
-    banner = tree.find("body/header/div")
-    return banner.get("class"), [words(item) for item in banner.iter("li")]
-
-
 @pytest.mark.parametrize(("word", "shown"), [
     ("ok", "good"), ("! failed", "bad"), ("~ noisy", "unclear"), ("? few", "unclear"),
     ("not used", "bad"), ("not up to 1.31 MB", ""), ("new york", ""), ("-", ""),
@@ -241,23 +235,13 @@ def test_a_word_that_says_how_something_ended_has_its_colour(word, shown):
     assert tone(word) == shown
 
 
-def test_poor_data_are_amber_and_a_failure_is_red():
-    report = made_reports.passed()
-    one, many = report.measurements
-    thin = {name: Estimate.without_interval(f.value, f.unit) for name, f in many.metrics.items()}
-    busy = Diagnostic("cpu-contention", "others use 1.5 cores", severity="warning")
-    assert color(report) == ("banner good", [])
-    assert color(replace(report, measurements=(one, replace(many, metrics=thin)))) == (
-        "banner unclear", ["1 of 2 rows have fewer than 6 samples, and so no interval"]
-    )  # fmt: skip
-    assert color(replace(report, measurements=(one, replace(many, flags=("unstable",))))) == (
-        "banner unclear", ["1 of 2 rows: unstable"]
-    )  # fmt: skip
-    assert color(replace(report, notes=(busy,))) == (
-        "banner unclear", ["warning: others use 1.5 cores"]
-    )  # fmt: skip
-    for end in (made_reports.wrong_data, made_reports.regression, made_reports.cut_short):
-        assert color(end())[0] == "banner bad"
+@pytest.mark.parametrize(("end", "colour"), [
+    ("passed", "good"), ("dry run", "unclear"), ("wrong data", "bad"), ("regression", "bad"),
+    ("time limit", "bad"),
+])  # fmt: skip
+def test_the_answer_has_the_colour_of_its_level_and_a_failure_is_red(end, colour):
+    _, tree = page(EVERY[end]())
+    assert tree.find("body/header/div").get("class") == f"banner {colour}"
 
 
 def test_a_page_says_by_what_a_run_was_simulated():

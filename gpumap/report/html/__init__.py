@@ -1,8 +1,7 @@
 """A report as one page of HTML that needs nothing else: no network, no other file.
 
 The answer comes first, then charts, tables and the machine. The templates beside this file escape
-every text; their output is XML too, so that a test can check that each element is closed. The
-colour of the banner tells whether the data of a run can be trusted.
+every text; their output is XML too, so that a test can check that each element is closed.
 """
 
 from __future__ import annotations
@@ -41,11 +40,9 @@ _LONG = 48  # characters: longer texts may be broken into lines
 
 
 def color(shown: Shown) -> str:
-    """Return the class of the banner: green only of good data, red where the run failed."""
-    level: str = shown.headline.level
-    if shown.outcome.state == "failed" and shown.report.status != "inconclusive":
-        level = "failed"
-    return _COLORS["untrusted" if level == "good" and shown.doubts() else level]
+    """Return the class of the banner: the headline's, but red where the run failed."""
+    failed = shown.outcome.state == "failed" and shown.report.status != "inconclusive"
+    return _COLORS["failed" if failed else shown.headline.level]
 
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
@@ -63,7 +60,6 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
         shown=shown,
         command=join(shown.report.argv),
         color=color(shown),
-        doubts=shown.doubts(),
         found=found,
         places=_PLACES,
         machine=shown.machine(),
