@@ -34,8 +34,8 @@ _FLAG_FAILURES = {
     "No closing quotation": ("a quote is never closed", "close the quote, or remove it"),
     "No escaped character": ("it ends in a backslash", "remove the backslash"),
 }
-_MISSPELLED = r"(?i)\s*(?:global\s*\.\s*)?contexts?\s*"
-_STRAY = r"[^=]*(?:->|=>)"  # an entry of a map, and not the value of an option
+_KEY = r"(?i)#?\s*(?:global\s*\.\s*)?contexts?\s*(?:=(?!>)|$)"
+_LOST = rf"{_KEY}|#.*(?:->|=>)|[^=]*(?:->|=>)"  # a map, or an entry that is no option's value
 _RC_LIMIT = 2**20  # bytes
 _CASED = {"floatx": "floatX"}  # a name in .theanorc may be of any case, in THEANO_FLAGS of its own
 _RC_BLANKS = r"\S[^\S\n]{200}"  # ConfigParser takes minutes for a line of 100,000
@@ -188,8 +188,7 @@ def _flags(text: str) -> tuple[str | None, Notes]:
     words, dropped = _words(text)
     values = _values(words)
     value = values[-1] if values else None
-    notes = [*_comments(dropped), *_misspelled(words), *_strays(words, value)]
-    return value, tuple(notes)
+    return value, tuple(_lost([*words, *dropped], value))
 
 
 def _words(text: str) -> tuple[list[str], list[str]]:
@@ -224,36 +223,14 @@ def _values(words: Iterable[str]) -> list[str]:
     return [word.removeprefix("contexts=") for word in words if word.startswith("contexts=")]
 
 
-def _comments(dropped: Iterable[str]) -> Iterator[Diagnostic]:
-    for comment in dropped:
-        message = f'THEANO_FLAGS: "#" begins a comment; Theano drops {_quoted(comment)}'
-        hint = "remove it, or put the option that it belongs to in single quotes"
-        yield _warning("flags-comment", message, hint)
-
-
-def _misspelled(words: Iterable[str]) -> Iterator[Diagnostic]:
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not re.fullmatch(_MISSPELLED, key) or (key == "contexts" and equals):
-            continue
-        problem = "does not know" if equals else "sees no value, and ignores"
-        message = f"THEANO_FLAGS: Theano {problem} {_quoted(key)}"
-        hint = f"write contexts={_shown(value.strip()) or _EXAMPLE}"
-        yield _warning("flags-spelling", message, hint)
-
-
-def _strays(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
-    strays = [word for word in words if re.match(_STRAY, word)]
-    if not strays:
-        return
-    lost = _quoted(",".join(strays))
-    fix = _shown(";".join([value, *strays] if value else strays))
-    if value is None:
-        message = f"THEANO_FLAGS: Theano ignores {lost}: it is no option"
-        yield _warning("flags-stray", message, f"write contexts={fix}")
-    else:
-        message = f"THEANO_FLAGS: a comma ends the map; Theano ignores {lost}"
-        yield _warning("flags-comma", message, f'separate the entries with ";": contexts={fix}')
+def _lost(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
+    """Yield what was meant for the map, and is no part of `contexts=`."""
+    lost = [word for word in words if re.match(_LOST, word) and not word.startswith("contexts=")]
+    if lost:
+        entries = (re.sub(rf"{_KEY}|#", "", word, count=1).strip(" ;") for word in lost)
+        fix = _shown(";".join(filter(None, [value, *entries]))) or _EXAMPLE
+        message = f"THEANO_FLAGS: Theano ignores {_quoted(','.join(lost))}"
+        yield _warning("flags-lost", message, f"write contexts={fix}")
 
 
 # --- .theanorc ---------------------------------------------------------------------------------

@@ -378,7 +378,7 @@ def trace(report: Report, result: Watched) -> Headline:
     span = max(one.span or 0.0 for one in summaries)
     text = f"{capital(every(len(shares), 'device'))} {verb(shares, 'was', 'were')} used: "
     text += f"{listed} of {units.time_of(span)}."
-    moved = sum(one.moved.nbytes for one in summaries)
+    moved = sum(one.moved for one in summaries)
     more = f"{units.memory(moved)} moved without being requested." if moved else ""
     level: Level = "good" if max(share for _, share in shares) >= _IDLE else "below"
     return answer(report, level, (text, *((more,) if more else ())))

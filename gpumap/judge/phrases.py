@@ -31,8 +31,6 @@ _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
 _KIBI = 1024
 _TEN = 10  # a ratio below it has one decimal where it is no more than about right
-_LONGER = (5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)  # seconds, in round numbers
-_MINUTE = 60
 _TIMES_LONGER = 3
 
 
@@ -168,9 +166,7 @@ def longer(report: Report) -> str:
     had = report.settings.get("budget_s")
     if not isinstance(had, int | float):
         return "a larger --budget"
-    needed = _TIMES_LONGER * had
-    seconds = next((each for each in _LONGER if each >= needed), _LONGER[-1])
-    return f"--budget {seconds // _MINUTE}m" if seconds >= _MINUTE else f"--budget {seconds}s"
+    return f"--budget {math.ceil(_TIMES_LONGER * had)}s"
 
 
 def others(count: int, noun: str = "size") -> str:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Device
 
 DEVICE_COLUMNS = (
-    "device", "name", "identity", "memory", "free", "units", "node", "cores", "hardware", "link",
-    "driver",
+    "device", "name", "identity", "memory", "free", "units", "node", "cores", "link", "driver",
 )  # fmt: skip
 ON_THE_RIGHT = frozenset((*FIGURES, "memory", "free", "units", "node"))
 
@@ -50,7 +49,6 @@ def device_row(device: Device) -> tuple[str, ...]:
         "-" if device.units is None else str(device.units),
         "-" if device.numa_node is None else str(device.numa_node),
         ranges(device.cores) or "-",
-        _hardware(device),
         _link(device),
         (device.driver or "-"),
     )
@@ -63,16 +61,3 @@ def _link(device: Device) -> str:
         return "-"
     width = device.facts.get("link_width", most)
     return f"PCIe {generation} x{width}" + (f" of x{most}" if width != most else "")
-
-
-def _hardware(device: Device) -> str:
-    """Return the hardware, numbered elements of one sort gathered: ``core:0-3``."""
-    sorts: dict[str, list[int]] = {}
-    others = []
-    for element in sorted(device.hardware):
-        sort, _, number = element.rpartition(":")
-        if sort == "core" and number.isdigit():
-            sorts.setdefault(sort, []).append(int(number))
-        else:
-            others.append(element)
-    return " ".join([*(f"{sort}:{ranges(numbers)}" for sort, numbers in sorts.items()), *others])
