@@ -14,13 +14,14 @@ _SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
 _LARGE = _SI[::-1]  # as _SMALL, the largest first
 _BINARY = (("", 1), ("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40))
 
-_SECONDS = {None: 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
 _BYTES = {"KB": 1e3, **{f"{p}B": float(f) for p, f in (*_SI[:5], *_BINARY[1:])}}
 _AMBIGUOUS = ("k", "m", "g", "t")  # 1K: 1000 or 1024 bytes?
-# What a limit may be written in, by the unit of its metric, or a size; and an example.
+# What a limit may be written in, by the unit of its metric, or an option; and an example.
 _QUANTITIES = {
     "1": ({"": 1.0, "x": 1.0, "%": 1e-2}, "1.8 or 90%"),
     "s": ({"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}, "5ms"),
+    "duration": ({"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}, "30, 30s, 500ms or 2m"),
+    "share": ({"%": 1e-2}, "2% or 0.5%"),
     "B": (_BYTES, "4KiB"),
     "bytes": ({"": 1.0, **_BYTES}, "400, 4KiB or 1MB"),
     "B/s": ({f"{unit}/s": size for unit, size in _BYTES.items()}, "50GB/s"),
@@ -94,38 +95,38 @@ def _prefix(value: float, unit: str) -> tuple[str, float]:
     return next((step for step in steps if size >= step[1] * _ROUNDS_UP), steps[-1])
 
 
-def duration(text: str) -> float:
-    """Parse ``30``, ``30s``, ``500ms`` or ``2m`` into seconds.
-
-    Raises:
-        ValueError: it is no duration above zero; the message ends in the fix.
-    """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?", text.strip(), re.ASCII)
-    seconds = float(match[1]) * _SECONDS[match[2]] if match and len(text) < _LONGEST else 0.0
-    if not 0.0 < seconds < _AGES:
-        raise ValueError(f"{text!r} is not a duration: write 30, 30s, 500ms or 2m")
-    return seconds
-
-
-def share(text: str) -> float:
-    """Parse ``2%`` into 0.02.
-
-    Raises:
-        ValueError: it is no share above 0 and below 100 %; the message ends in the fix.
-    """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", text.strip(), re.ASCII)
-    found = float(match[1]) / 100 if match and len(text) < _LONGEST else 0.0
-    if not 0.0 < found < 1.0:
-        raise ValueError(f"{text!r} is not a share: write 2% or 0.5%")
-    return found
-
-
 class UnitError(ValueError):
     """A text is no size or figure: what is wrong with it, and the fix."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem}: {fix}")
         self.problem, self.fix = problem, fix
+
+
+def duration(text: str) -> float:
+    """Parse ``30``, ``30s``, ``500ms`` or ``2m`` into seconds.
+
+    Raises:
+        UnitError: it is no duration above zero.
+    """
+    return _below(text, "duration", _AGES)
+
+
+def share(text: str) -> float:
+    """Parse ``2%`` into 0.02.
+
+    Raises:
+        UnitError: it is no share above 0 and below 100 %.
+    """
+    return _below(text, "share", 1.0)
+
+
+def _below(text: str, what: str, most: float) -> float:
+    """Parse a figure between zero and another one."""
+    found = quantity(text, what)
+    if not 0.0 < found < most:
+        raise UnitError(f"{text!r} is no {what} that there is", f"write {_QUANTITIES[what][1]}")
+    return found
 
 
 def nbytes(text: str) -> int:
@@ -169,11 +170,11 @@ def _wrong(number: str, given: str, unit: str) -> tuple[str, str]:
         both = f"{number}{prefix}iB{rest} or {number}{prefix.replace('K', 'k')}B{rest}"
         return "can mean two figures", f"write {both}"
     if not given:
-        return "has no unit", f"write it as {example}"
+        return "has no unit", f"write {example}"
     if any(given in others for others, _ in _QUANTITIES.values()):
         wanted = "is no plain number" if unit == "1" else f"is not in {unit}"
-        return wanted, f"write it as {example}"
-    return "has no unit that is known", f"write it as {example}"
+        return wanted, f"write {example}"
+    return "has no unit that is known", f"write {example}"
 
 
 def ranges(numbers: Iterable[int]) -> str:
