@@ -16,7 +16,6 @@ from gpumap.judge.phrases import (
     fix,
     interval,
     longer,
-    names,
     percent,
     sentence,
     value,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 
 _DEVICE = 28  # characters of a device's name
 _FEW = 3  # that are written out
-_PAIR = 2
 _BEFORE = {
     **ENDS,
     "wrong-data": "Round trip of 4 KiB failed: ",
@@ -78,8 +76,10 @@ def check(report: Report, _: Checked) -> Headline:
             report, "untrusted", (f"{entries}; no device was looked for (--syntax-only).",)
         )
     whole = f"{capital(every(len(bindings)))} {verb(bindings, 'is', 'are')} mapped"
-    if any(note.code == _SHARED for note in report.notes):
-        return _sharing(report, whole)
+    shared = next((note.message for note in report.notes if note.code == _SHARED), None)
+    if shared is not None:
+        but = f"{whole}, but {shared.partition(' (')[0]}."
+        return answer(report, "below", (but, "Use --distinct to refuse this."))
     if not report.settings.get("opened", True):
         return answer(report, "untrusted", (f"{whole}; no device was opened.",))
     if len(bindings) <= _FEW:
@@ -95,18 +95,6 @@ def check(report: Report, _: Checked) -> Headline:
 def _called(device: Device) -> str:
     identity = device.pci or device.uuid
     return middle(device.name, _DEVICE) + (f" ({identity})" if identity else "")
-
-
-def _sharing(report: Report, whole: str) -> Headline:
-    bindings, holders = report.bindings, Counter[str]()
-    holders.update(element for b in bindings for element in b.device.hardware)
-    sharing = [b for b in bindings if any(holders[each] > 1 for each in b.device.hardware)]
-    who = " and ".join(middle(b.name) for b in sharing)
-    shown = who if len(sharing) <= _PAIR else names(sharing, between=", ")
-    what = "hardware" if len({b.device.id for b in sharing}) > 1 else "one device"
-    text = f"{whole}, but {shown} share {what}."
-    more = "A second name brings no second device; use --distinct to refuse this."
-    return answer(report, "below", (text, more))
 
 
 def _unmapped(report: Report) -> Headline:
@@ -221,13 +209,11 @@ def _diagnosed(report: Report, worst: Diagnosis, bad: Sequence[Diagnosis]) -> He
     if finding.code in _UNKNOWN or finding.cause == "no-time":
         level = "untrusted"
     whose = middle(worst.name) if worst.name is not None else "The map"
-    how = {"not used": "not used", "partly": "used in part"}.get(worst.verdict, worst.verdict)
-    first = f"{whose} is {how}: {finding.text} ({finding.code})."
-    if worst.interpreter is not None:
-        likely = "likely " if finding.certainty == "likely" else ""
-        first = f"{whose} uses no GPU: {likely}{finding.text} ({finding.code})."
-    if level == "untrusted":
-        first = f"{whose}: cannot tell; {finding.text} ({finding.code})."
+    how = "is used in part" if worst.verdict == "partly" else f"is {worst.verdict}"
+    how = "uses no GPU" if worst.interpreter is not None else how
+    how = "may be used or not" if level == "untrusted" else how
+    likely = "likely " if finding.certainty == "likely" else ""
+    first = f"{whose} {how}: {likely}{finding.text} ({finding.code})."
     unused, others = all(each.verdict == "not used" for each in bad), len(bad) - 1
     be, have = ("is", "has") if others == 1 else ("are", "have")
     too = f"{be} not used either" if unused else f"{have} causes too"

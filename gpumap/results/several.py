@@ -103,9 +103,6 @@ def _notes(saved: Sequence[Saved]) -> Iterator[str]:
         if _elsewhere(first.report, each.report):
             what = f"{each.label} is of another machine than {first.label}"
             yield f"{what}: `gpumap compare` says what differs"
-        if first.report.simulated != each.report.simulated:
-            one = each if each.report.simulated else first
-            yield f"{one.label} is simulated: its figures are a script's"
 
 
 def _elsewhere(first: Report, other: Report) -> bool:

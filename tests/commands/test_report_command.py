@@ -89,9 +89,7 @@ def test_flags_and_how_a_run_ended_are_not_lost(reports):
 
 def test_reports_that_can_hardly_be_compared_are_noted(reports):
     machines = reports("report", "first.json", "third.json").out
-    scripted = reports("report", str(written("real").path), "first.json").out
     assert "  third.json is of another machine than first.json: " in machines
-    assert "  first.json is simulated: its figures are a script's\n" in scripted
 
 
 def test_the_same_name_twice_is_told_apart_by_the_path(reports):
