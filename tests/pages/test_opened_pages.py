@@ -21,8 +21,7 @@ DESKTOP, PHONE = 1200, 380
 SCHEMES = ("light", "dark")
 WIDTHS = (DESKTOP, PHONE)
 _LONGEST = 60  # seconds that anything may take
-RUNS = ("dot", "limit", "chain", "copies", "allreduce", "train", "selftest", "predict", "published",
-        "check", "bad map", "devices", "doctor", "wrong data", "time limit")  # fmt: skip
+RUNS = ("dot", "copies", "train", "selftest", "predict", "check", "bad map", "devices", "doctor")
 
 
 @dataclass(frozen=True)

@@ -60,18 +60,17 @@ def test_a_code_span_shows_its_text(shown):
 
 
 @pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_text_is_code(name, hostile):
+def test_hostile_text_is_code(name):
     """In names, messages, reasons, drivers and files: it shows, no more. Each table stays one."""
-    report = EVERY[name]((hostile, "b"), hostile)
-    assert_harmless(report)
-    found, plain = tables(report), tables(EVERY[name]())
-    heads = [line for line in text(report).splitlines() if line.startswith(("|:", "|-"))]
-    assert len(found) == len(heads)
-    assert all(len(row) == len(rows[0]) for rows in found for row in rows)
-    assert [[len(row) for row in rows] for rows in found] == [
-        [len(row) for row in rows] for rows in plain
-    ]
+    plain = [[len(row) for row in rows] for rows in tables(EVERY[name]())]
+    for hostile in HOSTILE if name == "limit missed" else ["".join(HOSTILE)]:
+        report = EVERY[name]((hostile, "b"), hostile)
+        assert_harmless(report)
+        found = tables(report)
+        heads = [line for line in text(report).splitlines() if line.startswith(("|:", "|-"))]
+        assert len(found) == len(heads)
+        assert all(len(row) == len(rows[0]) for rows in found for row in rows)
+        assert [[len(row) for row in rows] for rows in found] == plain
 
 
 @given(name=st.text(st.characters(), min_size=1), words=st.text(st.characters()))
