@@ -60,7 +60,8 @@ class Chart(NamedTuple):
 
 def left_out(count: int, most: int, what: str) -> str:
     """Return that only so many are drawn; nothing where these are all."""
-    return f"the first {most} of {count} {what} are drawn; the tables have all" * (count > most)
+    more = f"the first {most} of {count} {what} are drawn; the tables have all"
+    return more if count > most else ""
 
 
 def missing() -> str | None:
