@@ -57,6 +57,22 @@ def single(value: float, unit: str) -> str:
     return same_prefix((value,), unit)[0]
 
 
+def short(value: float, unit: str) -> str:
+    """Return one figure without zeros that tell nothing: ``1 ms``, ``250 kB``."""
+    return _trimmed(single(value, unit))
+
+
+def amount(nbytes: float) -> str:
+    """Return a size without such zeros, binary where it is whole: ``400 kB``, ``16 MiB``."""
+    whole = nbytes >= _BINARY[1][1] and nbytes % _BINARY[1][1] == 0
+    return _trimmed(memory(int(nbytes))) if whole else short(nbytes, "B")
+
+
+def _trimmed(text: str) -> str:
+    number, blank, rest = text.partition(" ")
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{blank}{rest}"
+
+
 def time_of(value: float) -> str:
     """Return a time with its unit: ``42.0 s``."""
     return single(value, "s")

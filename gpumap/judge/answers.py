@@ -9,7 +9,6 @@ from gpumap import units
 from gpumap.judge.phrases import (
     ENDS,
     About,
-    amount,
     answer,
     capital,
     every,
@@ -23,7 +22,7 @@ from gpumap.judge.phrases import (
 )
 from gpumap.kinds import KINDS, Kind
 from gpumap.text import middle
-from gpumap.units import counted
+from gpumap.units import amount, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

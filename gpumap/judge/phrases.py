@@ -29,8 +29,6 @@ ENDS = {  # the prefix of the error of an incomplete run
 _FEW = 3  # names that are written out
 _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
-_KIBI = 1024
-_TEN = 10  # a ratio below it has one decimal where it is no more than about right
 _TIMES_LONGER = 3
 
 
@@ -107,13 +105,6 @@ def percent(share: float) -> str:
     return f"{share * 100:.3g} %" if share < _PRECISE else f"{share * 100:.0f} %"
 
 
-def amount(nbytes: float) -> str:
-    """Return an amount of bytes; in binary units where it is a whole number of them."""
-    if nbytes >= _KIBI and nbytes % _KIBI == 0:
-        return units.memory(int(nbytes)).replace(".0 ", " ")
-    return units.single(nbytes, "B")
-
-
 def capital(text: str) -> str:
     """Return a text that begins a sentence."""
     return text[:1].upper() + text[1:]
@@ -156,9 +147,7 @@ def verdict_figure(verdict: Verdict) -> Estimate | None:
 
 def roughly(figure: Estimate) -> str:
     """Return an inconclusive figure: ``about 1.4``."""
-    if figure.unit == "1":
-        return f"about {figure.value:.{1 if abs(figure.value) < _TEN else 0}f}"
-    return f"about {value(figure)}"
+    return units.about(figure.value, figure.unit).replace("~", "about ")
 
 
 def longer(report: Report) -> str:

@@ -122,10 +122,4 @@ def amounts(axis: Axis, unit: str) -> None:
     low, high = sorted(axis.get_view_interval())
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < _FEW else (1.0,)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda value, _: short(value, unit))
-
-
-def short(value: float, unit: str) -> str:
-    """Return a figure without the zeros that an axis does not need: ``1 ms``, ``250 kB``."""
-    number, blank, rest = units.single(value, unit).partition(" ")
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{blank}{rest}"
+    axis.set_major_formatter(lambda value, _: units.short(value, unit))

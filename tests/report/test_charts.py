@@ -6,8 +6,9 @@ import pytest
 from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import is_call
 from gpumap.model import Estimate, replace
-from gpumap.report.charts import COLORS, amounts, short
+from gpumap.report.charts import COLORS, amounts
 from gpumap.results.charts import curves, matrices, speedups
+from gpumap.units import short
 
 Figure = pytest.importorskip(
     "matplotlib.figure", reason="no matplotlib: pip install matplotlib"
