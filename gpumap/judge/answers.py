@@ -97,26 +97,21 @@ def _called(device: Device) -> str:
 
 
 def _unmapped(report: Report) -> Headline:
-    """Return how many names are not mapped, and the first reasons."""
+    """Return the first reason why a map is not true, its fix, and how many more there are."""
     wrong = [p.diagnostic for p in report.errors if p.exit != 0]
-    placed = {error.entry for error in wrong if error.entry is not None}
+    first, placed = wrong[0], {error.entry for error in wrong if error.entry is not None}
     total = len(report.map.entries) if report.map else 0
-    first = wrong[0]
-    if report.status == "error" and total == 0 and placed:
-        errors = "; ".join(f"entry {e.entry}: {e.message}" for e in wrong[:_FEW])
-        return answer(report, "failed", (f"The map has {counted(len(wrong), 'error')}: {errors}.",))
-    more = (f"{counted(len(wrong) - 1, 'more error')}.",) * (len(wrong) > 1)
+    before, more = _BEFORE.get(report.status, ""), tuple[str, ...]()
+    if placed and total and report.exit_code in (2, 3):
+        some = f"{len(placed)} of {counted(total, 'name')}" if total > 1 else "The name"
+        before = f"{some} {verb(placed, 'is', 'are')} not mapped: "
+    elif len(wrong) > 1:
+        more = (f"{counted(len(wrong) - 1, 'more error')}.",)
+    message, hint = first.message, first.hint
     if first.code == "strict":
         warned = next((n.message for n in report.notes if n.severity == "warning"), "")
-        return answer(report, "failed", (sentence(f"{first.message}: {warned}"), *more))
-    if placed and total and report.exit_code in (2, 3):
-        some = f"{len(placed)} of {counted(total, 'name')} {verb(placed, 'is', 'are')} not"
-        if len(placed) == total:
-            some = "The name is not" if total == 1 else f"None of {total} names is"
-        why = f"{some} mapped: {sentence(first.message)}"
-        return answer(report, "failed", (why, *fix(first.hint)))
-    before = _BEFORE.get(report.status, "")
-    return answer(report, "failed", (sentence(f"{before}{first.message}"), *fix(first.hint), *more))
+        message, hint = f"{message}: {warned}", None
+    return answer(report, "failed", (sentence(f"{before}{message}"), *fix(hint), *more))
 
 
 # --- devices
