@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.app.program import columns, silence
 from gpumap.escape import printable
-from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from gpumap.app.program import Program
-    from gpumap.engine.base import Settings, Snapshot
+    from gpumap.engine.base import Settings
     from gpumap.errors import Diagnostic
     from gpumap.model import Group, Measurement, Plan, Report
     from gpumap.report import Style
@@ -155,7 +154,6 @@ def _format(requested: str, program: Program) -> str:
     return "rich" if rank is None else "plain"
 
 
-_WIDE = 10.0  # a half width of ten times the median tells nothing more
 _BEAT = 30.0  # seconds from one line of a log to the next, and to the first
 
 
@@ -237,19 +235,11 @@ class Progress:
         self.doing = f"measuring {what}, group {self._done + 1} of {len(self._groups)}"
         return f"{what}: verifying and warming up"
 
-    def block(self, snapshot: Snapshot) -> None:
-        """Move the bar within a group, and tell how well it is known."""
+    def block(self, group: Group, done: float) -> None:
+        """Move the bar within a group."""
         if self._bar is not None:
-            words = f"{_described(snapshot.group)}: {self._standing(snapshot)}"
-            self._bar.update(self._task, completed=self._done + snapshot.done, description=words)
-
-    def _standing(self, snapshot: Snapshot) -> str:
-        """Return how many blocks there are, and how wide their intervals."""
-        blocks = counted(snapshot.blocks, "block")
-        if snapshot.width is None:
-            return f"{blocks}, interval at {snapshot.look:.0%} of the time"
-        wide = f"±{snapshot.width:.1%}" if snapshot.width < _WIDE else "wide"
-        return f"{blocks}, {wide} of ±{100 * self._settings.precision:g}%"
+            words = _described(group)
+            self._bar.update(self._task, completed=self._done + done, description=words)
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
         """Count a group as done."""

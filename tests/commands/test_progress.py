@@ -9,7 +9,7 @@ from tables import table
 
 from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program
-from gpumap.engine.base import Settings, Snapshot
+from gpumap.engine.base import Settings
 from gpumap.model import Case, Group, Plan, Work, replace
 
 TABLE = table(__file__)
@@ -23,9 +23,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(("blocks", "look", "width", "told"), TABLE["first_intervals"])
-def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told):
-    """Of fewer blocks there is none to trust: who watches is told when it comes."""
+def test_a_bar_tells_what_is_measured(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("TERM", "xterm")
     terminal = Terminal()
@@ -33,8 +31,9 @@ def test_the_first_interval_is_announced(monkeypatch, blocks, look, width, told)
     progress = Progress(program, Output(), SETTINGS)
     with progress, progress.bar():
         progress.planned(Plan((GROUP,)))
-        progress.block(Snapshot(GROUP, 0.5, blocks, look, width))
-    assert told in terminal.getvalue()
+        progress.block(GROUP, 0.5)
+    assert "dot 64" in terminal.getvalue()
+    assert "50 %" in terminal.getvalue()
 
 
 class Clock:
