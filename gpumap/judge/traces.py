@@ -35,7 +35,7 @@ class Ran(NamedTuple):
             one to the other.
         kind: What it is.
         implicit: Whether the program did not request it: an operand was elsewhere.
-        count: How many events.
+        events: How many.
         nbytes: Of what they made or moved, together.
         seconds: Their times together; None where one is unknown.
         shape: Of each, where that is one.
@@ -46,7 +46,7 @@ class Ran(NamedTuple):
     device: str
     kind: str
     implicit: bool
-    count: int
+    events: int
     nbytes: int
     seconds: float | None
     shape: tuple[int, ...] = ()

@@ -87,7 +87,7 @@ def _place(ran: Ran) -> str:
 
 
 def _sums(ran: Ran) -> tuple[str, str, str]:
-    return str(ran.count), units.memory(ran.nbytes), _duration(ran.seconds)
+    return str(ran.events), units.memory(ran.nbytes), _duration(ran.seconds)
 
 
 def _busy(busy: Busy, refs: Mapping[str, str]) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _moved_in_all(found: Summary, trace: Trace) -> str:
         return "none: every transfer was requested" if trace.events else "none"
     seconds = total(each.seconds for each in found.implicit)
     cost = "times unknown" if seconds is None else f"{_duration(seconds)} together"
-    count = counted(sum(each.count for each in found.implicit), "transfer")
+    count = counted(sum(each.events for each in found.implicit), "transfer")
     return f"in all {count}, {units.memory(found.moved)}, {cost}"
 
 
@@ -150,7 +150,7 @@ def _trace(trace: Trace) -> Iterator[Record]:
     """Yield what ran and how busy each device was; an unknown time has no value."""
     found, id_ = summary(trace), f"context {trace.number}"
     for ran in found.ran:
-        cells = {"case": ran.name, "names": ran.device, "n": ran.count,
+        cells = {"case": ran.name, "names": ran.device, "n": ran.events,
                  "flags": "implicit" if ran.implicit else ""}  # fmt: skip
         figures = {"time": known(ran.seconds, "s"), "bytes": known(ran.nbytes, "B")}
         yield Record("ran", id_, cells, figures)

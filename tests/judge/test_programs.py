@@ -223,7 +223,7 @@ def test_every_event_is_counted_once(events):
     unasked = [e for e in events if e.implicit and e.kind == "transfer"]
     assert found.moved == sum(e.nbytes for e in unasked)
     for groups, every in ((found.ran, events), (found.implicit, unasked)):
-        assert sum(g.count for g in groups) == len(every)
+        assert sum(g.events for g in groups) == len(every)
         assert sum(g.nbytes for g in groups) == sum(e.nbytes for e in every)
         assert sum(g.seconds for g in groups) == sum(e.stop - e.start for e in every)
     assert len({(g.name, g.device, g.kind, g.implicit) for g in found.ran}) == len(found.ran)
@@ -261,7 +261,7 @@ def test_what_a_device_cannot_tell_is_unknown():
         event("b->a", None, None, "copy", 8, implicit=True),
     ]  # fmt: skip
     found = traces.summary(trace(*events))
-    assert [(r.device, r.count, r.seconds) for r in found.ran] == [
+    assert [(r.device, r.events, r.seconds) for r in found.ran] == [
         ("a", 1, 1.0), ("b", 2, None), ("b->a", 1, None),
     ]  # fmt: skip
     assert ([each.seconds for each in found.implicit], found.moved) == ([None], 8)
