@@ -107,7 +107,7 @@ def _unmapped(report: Report) -> Headline:
         before = f"{some} {verb(placed, 'is', 'are')} not mapped: "
     elif len(wrong) > 1:
         more = (f"{counted(len(wrong) - 1, 'more error')}.",)
-    message, hint = first.message, first.hint
+    message, hint = first.message, first.hint if total else None
     if first.code == "strict":
         warned = next((n.message for n in report.notes if n.severity == "warning"), "")
         message, hint = f"{message}: {warned}", None
