@@ -30,19 +30,12 @@ Notes = tuple[Diagnostic, ...]
 
 _SHOWN = 80  # characters of the user's text inside a message
 _EXAMPLE = "dev0->cuda0;dev1->cuda1"
-_TOML_KINDS = {
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    dict: "a table",
-}
 _FLAG_FAILURES = {
     "No closing quotation": ("a quote is never closed", "close the quote, or remove it"),
     "No escaped character": ("it ends in a backslash", "remove the backslash"),
 }
-_MISSPELLED = r"(?i)\s*(?:global\s*\.\s*)?contexts?\s*"
-_STRAY = r"[^=]*(?:->|=>)"  # an entry of a map, and not the value of an option
+_KEY = r"(?i)#?\s*(?:global\s*\.\s*)?contexts?\s*(?:=(?!>)|$)"
+_LOST = rf"{_KEY}|#.*(?:->|=>)|[^=]*(?:->|=>)"  # a map, or an entry that is no option's value
 _RC_LIMIT = 2**20  # bytes
 _CASED = {"floatx": "floatX"}  # a name in .theanorc may be of any case, in THEANO_FLAGS of its own
 _RC_BLANKS = r"\S[^\S\n]{200}"  # ConfigParser takes minutes for a line of 100,000
@@ -103,16 +96,11 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
         SourceError: one of them cannot be read.
     """
     found: dict[str, tuple[str, str]] = {}
-    parser = _parser(env)
-    for path in _rc_paths(env, cwd):
-        if (text := _rc_text(path)) is not None:
-            _rc_parse(parser, path, text)
-            options = parser.options("global") if parser.has_section("global") else []
-            given = (key for key in options if key not in parser.defaults())
-            found |= {
-                _CASED.get(key, key): (parser.get("global", key, raw=True), str(path))
-                for key in given
-            }
+    parser = _parser()
+    for path, text in _rc_files(env, cwd):
+        _rc_parse(parser, path, text)
+        options = parser.items("global") if parser.has_section("global") else []
+        found |= {_CASED.get(key, key): (value, str(path)) for key, value in options}
     for word in _words(env.get("THEANO_FLAGS", ""))[0]:
         key, equals, value = word.partition("=")
         if equals:
@@ -120,7 +108,7 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
     return found
 
 
-def written(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
+def written(path: Path) -> tuple[MapText | None, Notes]:
     """Return the map that a file holds (None if it holds none), and what is odd about it.
 
     What the file is, its name says: gpumap.toml, pyproject.toml, .theanorc; any other is a map.
@@ -134,7 +122,7 @@ def written(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
         _refuse_project_map(path)
         return None, ()
     if path.name.endswith("theanorc"):
-        return _rc_alone(path, env)
+        return _rc([(path, _rc_read(path))])
     return _map_file(path, str(path)), ()
 
 
@@ -148,6 +136,8 @@ def _explicit(argument: str | None, option: str | None, cwd: Path | str) -> MapT
     name = file_named(text)
     if name is None:
         return MapText(text, "--map" if argument is None else "argument")
+    if not name:
+        raise SourceError("@ names no file", f'write @FILE, or a map: "{_EXAMPLE}"')
     from pathlib import Path
 
     return _map_file(Path(cwd, name), name)
@@ -170,9 +160,7 @@ def _toml(path: Path, *, own: bool = False) -> MapText | None:
         return None
     text = settings["map"]
     if not isinstance(text, str):
-        kind = _TOML_KINDS.get(type(text), "a date or time")
-        problem = f"{path}: map must be text, not {kind}"
-        raise SourceError(problem, f'write map = "{_EXAMPLE}"')
+        raise SourceError(f"{path}: map must be text", f'write map = "{_EXAMPLE}"')
     return MapText(text, "gpumap.toml", str(path))
 
 
@@ -188,7 +176,7 @@ def _refuse_project_map(path: Path) -> None:
 def _theano(env: Mapping[str, str], cwd: Path | str) -> tuple[MapText | None, Notes]:
     text, notes = _flags(env.get("THEANO_FLAGS", ""))
     if text is None:
-        return _rc(env, cwd, notes)
+        return _rc(_rc_files(env, cwd), notes)
     # empty is set too: Theano then has no map, whatever .theanorc says
     return (MapText(text, "THEANO_FLAGS", None, notes) if text else None), notes
 
@@ -200,8 +188,7 @@ def _flags(text: str) -> tuple[str | None, Notes]:
     words, dropped = _words(text)
     values = _values(words)
     value = values[-1] if values else None
-    notes = [*_comments(dropped), *_misspelled(words), *_strays(words, value)]
-    return value, tuple(notes)
+    return value, tuple(_lost([*words, *dropped], value))
 
 
 def _words(text: str) -> tuple[list[str], list[str]]:
@@ -236,72 +223,51 @@ def _values(words: Iterable[str]) -> list[str]:
     return [word.removeprefix("contexts=") for word in words if word.startswith("contexts=")]
 
 
-def _comments(dropped: Iterable[str]) -> Iterator[Diagnostic]:
-    for comment in dropped:
-        message = f'THEANO_FLAGS: "#" begins a comment; Theano drops {_quoted(comment)}'
-        hint = "remove it, or put the option that it belongs to in single quotes"
-        yield _warning("flags-comment", message, hint)
-
-
-def _misspelled(words: Iterable[str]) -> Iterator[Diagnostic]:
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not re.fullmatch(_MISSPELLED, key) or (key == "contexts" and equals):
-            continue
-        problem = "does not know" if equals else "sees no value, and ignores"
-        message = f"THEANO_FLAGS: Theano {problem} {_quoted(key)}"
-        hint = f"write contexts={_shown(value.strip()) or _EXAMPLE}"
-        yield _warning("flags-spelling", message, hint)
-
-
-def _strays(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
-    strays = [word for word in words if re.match(_STRAY, word)]
-    if not strays:
-        return
-    lost = _quoted(",".join(strays))
-    fix = _shown(";".join([value, *strays] if value else strays))
-    if value is None:
-        message = f"THEANO_FLAGS: Theano ignores {lost}: it is no option"
-        yield _warning("flags-stray", message, f"write contexts={fix}")
-    else:
-        message = f"THEANO_FLAGS: a comma ends the map; Theano ignores {lost}"
-        yield _warning("flags-comma", message, f'separate the entries with ";": contexts={fix}')
+def _lost(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
+    """Yield what was meant for the map, and is no part of `contexts=`."""
+    lost = [word for word in words if re.match(_LOST, word) and not word.startswith("contexts=")]
+    if lost:
+        entries = (re.sub(rf"{_KEY}|#", "", word, count=1).strip(" ;") for word in lost)
+        fix = _shown(";".join(filter(None, [value, *entries]))) or _EXAMPLE
+        message = f"THEANO_FLAGS: Theano ignores {_quoted(','.join(lost))}"
+        yield _warning("flags-lost", message, f"write contexts={fix}")
 
 
 # --- .theanorc ---------------------------------------------------------------------------------
 
 
-def _rc(env: Mapping[str, str], cwd: Path | str, notes: Notes) -> tuple[MapText | None, Notes]:
-    parser = _parser(env)
+def _rc(files: Iterable[tuple[Path, str]], notes: Notes = ()) -> tuple[MapText | None, Notes]:
+    """Return the map of the last of some files that sets it, and what is odd about it."""
+    parser = _parser()
     origin, content = "", ""
-    for path in _rc_paths(env, cwd):
-        before = parser.get("global", "contexts", raw=True, fallback=None)
-        text = _rc_text(path)
-        if text is None:  # Theano skips it
-            continue
+    for path, text in files:
+        before = _rc_value(parser)
         _rc_parse(parser, path, text)
-        if parser.get("global", "contexts", raw=True, fallback=None) != before:
+        if _rc_value(parser) != before:
             origin, content = str(path), text
-    value = _rc_value(parser)
+    value = _rc_value(parser) or ""
     notes = (*notes, *_rc_sections(parser), *_rc_notes(value, content))
     return (MapText(value, ".theanorc", origin, notes) if value else None), notes
 
 
-def _rc_alone(path: Path, env: Mapping[str, str]) -> tuple[MapText | None, Notes]:
-    """Return the map of one .theanorc; it must be there."""
-    parser = _parser(env)
-    text = _rc_read(path)
-    _rc_parse(parser, path, text)
-    value = _rc_value(parser)
-    notes = (*_rc_sections(parser), *_rc_notes(value, text))
-    return (MapText(value, ".theanorc", str(path)) if value else None), notes
-
-
-def _parser(env: Mapping[str, str]) -> ConfigParser:
+def _parser() -> ConfigParser:
     from configparser import ConfigParser
 
-    names = ("USER", "LSCRATCH", "TMPDIR", "TEMP", "TMP")  # what Theano offers as %(NAME)s
-    return ConfigParser({"PID": str(os.getpid()), **{name: env.get(name, "") for name in names}})
+    return ConfigParser(interpolation=None)
+
+
+def _rc_value(parser: ConfigParser) -> str | None:
+    return parser.get("global", "contexts", fallback=None)
+
+
+def _rc_files(env: Mapping[str, str], cwd: Path | str) -> Iterator[tuple[Path, str]]:
+    """Yield the files that Theano reads, with their texts; it skips those that are not there."""
+    for path in _rc_paths(env, cwd):
+        try:
+            yield path, _rc_read(path)
+        except SourceError as error:
+            if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                raise
 
 
 def _rc_paths(env: Mapping[str, str], cwd: Path | str) -> Iterator[Path]:
@@ -313,15 +279,6 @@ def _rc_paths(env: Mapping[str, str], cwd: Path | str) -> Iterator[Path]:
             yield folder / (home + item[1:])
         elif item:  # an empty THEANORC names no file, as in Theano
             yield folder / os.path.expanduser(item)  # noqa: PTH111 - Path's raises on unknown users
-
-
-def _rc_text(path: Path) -> str | None:
-    try:
-        return _rc_read(path)
-    except SourceError as error:
-        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
-            return None
-        raise
 
 
 def _rc_read(path: Path) -> str:
@@ -351,30 +308,6 @@ def _rc_line(error: Error) -> int:
 
 def _rc_failure(path: Path, line: int, problem: str, hint: str) -> SourceError:
     return SourceError(f"{path}, line {line}: {problem}", hint)
-
-
-def _rc_value(parser: ConfigParser) -> str:
-    from configparser import MAX_INTERPOLATION_DEPTH, InterpolationError
-
-    lengths: dict[tuple[str, int], int] = {}
-
-    def length(key: str, depth: int) -> int:
-        """Return how long a value is with all that it names: references double it at each level."""
-        if depth > MAX_INTERPOLATION_DEPTH:
-            return 0
-        if (key, depth) not in lengths:
-            raw = parser.get("global", key, raw=True, fallback="")
-            named = re.findall(r"%\(([^()]+)\)s", raw)
-            lengths[key, depth] = len(raw) + sum(length(each, depth + 1) for each in named)
-        return lengths[key, depth]
-
-    if length("contexts", 0) > _RC_LIMIT:
-        problem = ".theanorc: contexts, with the values that it names, is longer than a map can be"
-        raise SourceError(problem, "write the map without %(name)s")
-    try:
-        return parser.get("global", "contexts", fallback="")
-    except InterpolationError:
-        return parser.get("global", "contexts", raw=True)  # as in Theano
 
 
 def _rc_sections(parser: ConfigParser) -> Iterator[Diagnostic]:

@@ -14,16 +14,17 @@ _SMALL = (("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9), ("p", 1e-12))
 _LARGE = _SI[::-1]  # as _SMALL, the largest first
 _BINARY = (("", 1), ("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40))
 
-_SECONDS = {None: 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}
-_BYTES = {"": 1, "B": 1, **{f"{p}B": int(f) for p, f in (*_SI[1:5], *_BINARY[1:])},
-          "KB": 1000}  # fmt: skip
+_BYTES = {"KB": 1e3, **{f"{p}B": float(f) for p, f in (*_SI[:5], *_BINARY[1:])}}
 _AMBIGUOUS = ("k", "m", "g", "t")  # 1K: 1000 or 1024 bytes?
-# What a limit may be written in, by the unit of its metric, and an example.
+# What a limit may be written in, by the unit of its metric, or an option; and an example.
 _QUANTITIES = {
     "1": ({"": 1.0, "x": 1.0, "%": 1e-2}, "1.8 or 90%"),
     "s": ({"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "\u03bcs": 1e-6, "ns": 1e-9}, "5ms"),
-    "B": ({unit: float(size) for unit, size in _BYTES.items() if unit}, "4KiB"),
-    "B/s": ({f"{unit}/s": float(size) for unit, size in _BYTES.items() if unit}, "50GB/s"),
+    "duration": ({"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "h": 3600.0}, "30, 30s, 500ms or 2m"),
+    "share": ({"%": 1e-2}, "2% or 0.5%"),
+    "B": (_BYTES, "4KiB"),
+    "bytes": ({"": 1.0, **_BYTES}, "400, 4KiB or 1MB"),
+    "B/s": ({f"{unit}/s": size for unit, size in _BYTES.items()}, "50GB/s"),
     "FLOP/s": ({f"{prefix}FLOP/s": factor for prefix, factor in _SI}, "10TFLOP/s"),
     "1/s": ({f"{prefix}/s": factor for prefix, factor in _SI}, "100/s"),
 }  # fmt: skip
@@ -54,6 +55,22 @@ def same_prefix(values: Sequence[float], unit: str) -> list[str]:
 def single(value: float, unit: str) -> str:
     """Return one figure of three digits, with its unit."""
     return same_prefix((value,), unit)[0]
+
+
+def short(value: float, unit: str) -> str:
+    """Return one figure without zeros that tell nothing: ``1 ms``, ``250 kB``."""
+    return _trimmed(single(value, unit))
+
+
+def amount(nbytes: float) -> str:
+    """Return a size without such zeros, binary where it is whole: ``400 kB``, ``16 MiB``."""
+    whole = nbytes >= _BINARY[1][1] and nbytes % _BINARY[1][1] == 0
+    return _trimmed(memory(int(nbytes))) if whole else short(nbytes, "B")
+
+
+def _trimmed(text: str) -> str:
+    number, blank, rest = text.partition(" ")
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{blank}{rest}"
 
 
 def time_of(value: float) -> str:
@@ -94,32 +111,6 @@ def _prefix(value: float, unit: str) -> tuple[str, float]:
     return next((step for step in steps if size >= step[1] * _ROUNDS_UP), steps[-1])
 
 
-def duration(text: str) -> float:
-    """Parse ``30``, ``30s``, ``500ms`` or ``2m`` into seconds.
-
-    Raises:
-        ValueError: it is no duration above zero; the message ends in the fix.
-    """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?", text.strip(), re.ASCII)
-    seconds = float(match[1]) * _SECONDS[match[2]] if match and len(text) < _LONGEST else 0.0
-    if not 0.0 < seconds < _AGES:
-        raise ValueError(f"{text!r} is not a duration: write 30, 30s, 500ms or 2m")
-    return seconds
-
-
-def share(text: str) -> float:
-    """Parse ``2%`` into 0.02.
-
-    Raises:
-        ValueError: it is no share above 0 and below 100 %; the message ends in the fix.
-    """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?%", text.strip(), re.ASCII)
-    found = float(match[1]) / 100 if match and len(text) < _LONGEST else 0.0
-    if not 0.0 < found < 1.0:
-        raise ValueError(f"{text!r} is not a share: write 2% or 0.5%")
-    return found
-
-
 class UnitError(ValueError):
     """A text is no size or figure: what is wrong with it, and the fix."""
 
@@ -128,28 +119,41 @@ class UnitError(ValueError):
         self.problem, self.fix = problem, fix
 
 
+def duration(text: str) -> float:
+    """Parse ``30``, ``30s``, ``500ms`` or ``2m`` into seconds.
+
+    Raises:
+        UnitError: it is no duration above zero.
+    """
+    return _below(text, "duration", _AGES)
+
+
+def share(text: str) -> float:
+    """Parse ``2%`` into 0.02.
+
+    Raises:
+        UnitError: it is no share above 0 and below 100 %.
+    """
+    return _below(text, "share", 1.0)
+
+
+def _below(text: str, what: str, most: float) -> float:
+    """Parse a figure between zero and another one."""
+    found = quantity(text, what)
+    if not 0.0 < found < most:
+        raise UnitError(f"{text!r} is no {what} that there is", f"write {_QUANTITIES[what][1]}")
+    return found
+
+
 def nbytes(text: str) -> int:
     """Parse ``400``, ``4KiB`` or ``1MB`` into bytes.
 
     Raises:
         UnitError: it is no size above zero.
     """
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", text.strip(), re.ASCII)
-    if not match or len(text) >= _LONGEST:
-        raise UnitError(f"{text!r} is not a size", "write 400, 4KiB or 1MB")
-    number, unit = match.groups()
-    if unit.lower() in _AMBIGUOUS:
-        letter = unit.upper() if unit.lower() != "k" else "K"
-        decimal = letter.replace("K", "k")
-        fix = f"write {number}{letter}iB or {number}{decimal}B"
-        raise UnitError(f"{text!r} can mean two sizes", fix)
-    if unit not in _BYTES:
-        raise UnitError(f"{text!r} has no unit that is known", "write 4KiB, 1MB or 400 (bytes)")
-    size = float(number) * _BYTES[unit]
-    if size >= _MOST:
-        raise UnitError(f"{text!r} is more than any machine has", "write a smaller size")
-    if size < 1 or size != int(size):
-        problem = f"{text!r} is not a whole number of bytes from 1 on"
+    size = quantity(text, "bytes")
+    if not 1 <= size < _MOST or size != int(size):
+        problem = f"{text!r} is not a whole number of bytes from 1 to 1000 PB"
         raise UnitError(problem, "write 400 or 4KiB")
     return int(size)
 
@@ -177,16 +181,16 @@ def _wrong(number: str, given: str, unit: str) -> tuple[str, str]:
     """Return what is wrong with the unit that a figure has, and the fix."""
     _, example = _QUANTITIES[unit]
     letter, _, per = given.partition("/")
-    if unit in ("B", "B/s") and letter.lower() in _AMBIGUOUS and per in ("", "s"):
-        rest, prefix = unit.removeprefix("B"), letter.upper()
+    if unit in ("B", "B/s", "bytes") and letter.lower() in _AMBIGUOUS and per in ("", "s"):
+        rest, prefix = "/s" if unit == "B/s" else "", letter.upper()
         both = f"{number}{prefix}iB{rest} or {number}{prefix.replace('K', 'k')}B{rest}"
         return "can mean two figures", f"write {both}"
     if not given:
-        return "has no unit", f"write it as {example}"
+        return "has no unit", f"write {example}"
     if any(given in others for others, _ in _QUANTITIES.values()):
         wanted = "is no plain number" if unit == "1" else f"is not in {unit}"
-        return wanted, f"write it as {example}"
-    return "has no unit that is known", f"write it as {example}"
+        return wanted, f"write {example}"
+    return "has no unit that is known", f"write {example}"
 
 
 def ranges(numbers: Iterable[int]) -> str:

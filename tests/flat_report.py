@@ -3,7 +3,7 @@
 import json
 
 NONE = dict.fromkeys(("utilisation", "scaling", "prediction", "published", "selftest"))
-NONE |= {name: [] for name in ("measurements", "plans", "fits", "traces", "diagnoses", "accepted")}
+NONE |= {name: [] for name in ("measurements", "plans", "fits", "traces", "diagnoses")}
 
 
 def loads(text):

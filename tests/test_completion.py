@@ -15,7 +15,7 @@ TABLE = table(__file__, "completion")
 # Values that are the user's own to think of. A new option that takes one is either here, or says
 # what a shell may offer: by its type: click.Choice, or one of commands/option_types.py.
 FREE = {
-    *("--ab", "--map", "--needs", "--reference", "--limit", "--judge", "--accept"),
+    *("--ab", "--map", "--needs", "--reference", "--limit", "--judge"),
     *("--latency", "--bandwidth", "--bytes", "--compute", "--batch", "--devices"),
     *("--size", "--sizes", "--seed", "--budget", "--timeout", "--precision", "--threshold"),
     *("--rows", "--grace", "--python", "--expect", "--name", "--rank-from"),

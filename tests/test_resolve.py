@@ -10,7 +10,7 @@ from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.inventory import Inventory
 from gpumap.machine.topology import Cpu, Topology
-from gpumap.model import ContextMap, Device, DeviceRef, Entry, Kind, Probe, replace
+from gpumap.model import Device, DeviceRef, Entry, Kind, Probe, replace
 from gpumap.parse import parse_map
 from gpumap.resolve import _why_not, default_map, resolve
 
@@ -306,7 +306,7 @@ def test_the_default_is_every_cuda_device(fake):
     """Where there is one, nothing else is mapped."""
     found = default_map(fake("cpu0", "cuda1", "opencl0:0", "cuda0"))
     refs = (DeviceRef(Kind.CUDA, 1), DeviceRef(Kind.CUDA, 0))
-    assert ContextMap((Entry("dev0", refs[0]), Entry("dev1", refs[1]))) == found
+    assert found.entries == (Entry("dev0", refs[0]), Entry("dev1", refs[1]))
     assert found.text == str(found) == "dev0->cuda1;dev1->cuda0"
 
 

@@ -67,13 +67,14 @@ def test_two_at_once_are_an_error(tmp_path, given):
     assert said == "the map is given twice: by the argument MAP and by --map"
 
 
-@pytest.mark.parametrize("text", ["@a->cpu0", "@", "@ ->", "@gone"])
+@pytest.mark.parametrize("text", ["@a->cpu0", "@ ->", "@gone", "@"])
 def test_an_at_sign_names_a_file_where_there_is_no_arrow(tmp_path, text):
     """The name of an entry may begin with one; a file that is not there is said, by its name."""
     if "->" in text:
         assert find(tmp_path, option=text) == MapText(text, "--map")
     else:
-        assert text[1:] in refusal(SourceError, find, tmp_path, option=text).message
+        named = text[1:] or "@ names no file"
+        assert named in refusal(SourceError, find, tmp_path, option=text).message
 
 
 @pytest.mark.parametrize("value", ["1", "1.5", "true", "[]", "{}", "2020-01-01"])
@@ -81,7 +82,7 @@ def test_a_setting_that_is_no_text_is_an_error(tmp_path, value):
     """What gpumap.toml sets as map is text; where it sets none, the search goes on."""
     (tmp_path / "gpumap.toml").write_text(f"map = {value}")
     said = refusal(GpumapError, find, tmp_path).message
-    assert said.startswith(f"{tmp_path}/gpumap.toml: map must be text, not a ")
+    assert said == f"{tmp_path}/gpumap.toml: map must be text"
     (tmp_path / "gpumap.toml").write_text(f"seed = {value}")
     assert find(tmp_path, {"THEANO_FLAGS": "contexts=a->cpu0"}).text == "a->cpu0"
 
@@ -188,11 +189,11 @@ def test_flags_that_theano_cannot_read_are_an_error(tmp_path, flags):
 
 @pytest.mark.parametrize(("content", "text"), TABLE["theanorc_is_read_as_theano_reads_it"])
 def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
-    """Names in any case, continuation lines, interpolation with the raw value to fall back on."""
+    """Names in any case, continuation lines; but a value names no other one."""
     path = tmp_path / ".theanorc"
     path.write_bytes(content.encode())
     expected = text and MapText(text, ".theanorc", str(path))
-    assert expected == find(tmp_path, {"HOME": str(tmp_path), "USER": "me"})
+    assert expected == find(tmp_path, {"HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(("line", "text", "code"), TABLE["misleading"])

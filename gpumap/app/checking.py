@@ -27,7 +27,7 @@ from gpumap.parse import parse_map
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from gpumap.app.output import Output
@@ -300,20 +300,19 @@ _KEYS = {  # where in a file its map begins
 
 
 def check_files(
-    files: Sequence[Path], folder: Path, env: Mapping[str, str], tell: Tell, *, strict: bool
+    files: Sequence[Path], folder: Path, tell: Tell, *, strict: bool
 ) -> tuple[Exit, str]:
     """Check every map of the files; return the exit code, and what to say if it is 0.
 
     Args:
         files: as they are to be named; those of a relative path are in `folder`.
         folder: the working folder.
-        env: variables, which a .theanorc may name.
         tell: is called with what is wrong or odd, file by file.
         strict: a warning ends in exit code 1.
     """
     count, wrong, warned = 0, False, False
     for path in files:
-        found, problems = _checked(path, folder, env)
+        found, problems = _checked(path, folder)
         count += found is not None
         wrong |= any(problem.severity == "error" for problem in problems)
         warned |= any(problem.severity == "warning" for problem in problems)
@@ -327,12 +326,10 @@ def check_files(
     return Exit.OK, f"{counted(count, 'map')} in {counted(len(files), 'file')}: well-formed.\n"
 
 
-def _checked(
-    path: Path, folder: Path, env: Mapping[str, str]
-) -> tuple[MapText | None, Sequence[Diagnostic]]:
+def _checked(path: Path, folder: Path) -> tuple[MapText | None, Sequence[Diagnostic]]:
     """Return the map of a file, if it has one, and all that is wrong or odd about it."""
     try:
-        found, notes = sources.written(folder / path, env)
+        found, notes = sources.written(folder / path)
     except SourceError as error:
         return None, error.diagnostics
     if found is None:

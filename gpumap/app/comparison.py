@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from gpumap.judge.compare import (
     figure,
     why,
 )
-from gpumap.judge.exit_status import SKIPPED, concluded
+from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.pairs import comparable, share
 from gpumap.model import Compared, Problem, Verdict, replace
 
@@ -34,13 +33,12 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.judge.compare import Terms
-    from gpumap.judge.exit_status import Gate
     from gpumap.model import Report
 
 _PASSED = 0  # the exit code of what is said, and let pass
 _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, on sound devices"
 _MEASURE_DRY = "measure it without --dry-run"
-_REGRESSION = "find what changed; if it is meant: gpumap compare BASE NEW --accept REASON"
+_REGRESSION = "find what changed; if it is meant, NEW is the next base"
 _DEVICE = "measure the base again on this machine as it is now; gpumap doctor looks for a cause"
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass: gpumap compare BASE NEW --allow-missing"
@@ -56,15 +54,6 @@ _NOTHING = Problem(
     Exit.NO,
 )
 NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
-_REASON = 'say why: --accept "the new BLAS is slower at small sizes"'
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What came of a comparison."""
-
-    verdicts: tuple[Verdict, ...]
-    problems: tuple[Problem, ...]
 
 
 def base_of(path: Path, terms: Terms) -> Baseline:
@@ -94,11 +83,13 @@ def judged(base: Report, new: Report, terms: Terms) -> tuple[Verdict, ...]:
     return compare(base, new, terms.threshold, judge=terms.judge)
 
 
-def conclusion(verdicts: tuple[Verdict, ...], terms: Terms, hint: str = _REGRESSION) -> Judged:
-    """Return verdicts with what they mean for the exit code; `hint`: of a regression."""
+def problems_of(
+    verdicts: Sequence[Verdict], terms: Terms, hint: str = _REGRESSION
+) -> tuple[Problem, ...]:
+    """Return what verdicts mean for the exit code; `hint`: of a regression."""
     compared = any(verdict.verdict in JUDGED for verdict in verdicts)
     problems = tuple(_problems(verdicts, terms, hint))
-    return Judged(verdicts, problems if compared else (*problems, _NOTHING))
+    return problems if compared else (*problems, _NOTHING)
 
 
 def _around(base: Report, new: Report) -> list[Diagnostic]:
@@ -120,7 +111,7 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
         wrong = [Problem(diagnostic, error.exit_code) for diagnostic in error.diagnostics]
         return concluded(report, gate, (), wrong)
     report = replace(report, notes=(*report.notes, *_around(against.base, report)))
-    return concluded(report, gate, verdicts, conclusion(verdicts, against.terms).problems)
+    return concluded(report, gate, verdicts, problems_of(verdicts, against.terms))
 
 
 def refuse_broken(report: Report, which: str) -> None:
@@ -201,19 +192,23 @@ def note(message: str) -> Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
-    """Which reports are compared, by which terms, and whether the new one becomes the base.
+    """Which reports are compared, and by which terms.
 
     `confirm`: measure NEW once more; `ab`: two commands in place of both reports.
     """
 
     base: Path | None
     new: Path | None
-    accept: str | None
     terms: Terms
     inconclusive: Any
     output: Output
     confirm: bool = False
     ab: tuple[str, str] | None = None
+
+    @property
+    def gate(self) -> Gate:
+        """Return how inconclusive verdicts count."""
+        return Gate(inconclusive=self.inconclusive)
 
 
 def compare_reports(program: Program, request: CompareRequest) -> None:
@@ -221,8 +216,6 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
     from gpumap.app.recording import Recording
     from gpumap.model import io
 
-    if request.accept is not None and not request.accept.strip():
-        raise QuestionError("--accept has no reason", _REASON)
     assert request.base is not None
     assert request.new is not None
     pair = {
@@ -240,11 +233,9 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         pair |= Baseline(str(request.base), before, request.terms).settings
         show_machine(record.draft, after)
         verdicts, notes = _verdicts(before, after, request, program)
-        found = conclusion(verdicts, request.terms)
         record.draft.remarks += [*notes, *_around(before, after)]
-        if request.accept is not None:
-            found = _accepted(record.draft, request.base, before, after, found, request.accept)
-        record.judge = partial(with_verdicts, found=found, inconclusive=request.inconclusive)
+        wrong = problems_of(verdicts, request.terms)
+        record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 
 
 def _verdicts(
@@ -276,39 +267,3 @@ def show_machine(draft: Draft, new: Report) -> None:
     draft.fingerprint = new.fingerprint
     if new.map is not None:
         draft.resolution = Resolution(new.map, new.bindings)
-
-
-def with_verdicts(report: Report, *, found: Judged, inconclusive: Any) -> Report:
-    """Return the report with its verdicts, and the exit code that they come to."""
-    from gpumap.judge.exit_status import Gate
-
-    return concluded(report, Gate(inconclusive=inconclusive), found.verdicts, found.problems)
-
-
-def _accepted(
-    draft: Draft, path: Path, base: Report, new: Report, found: Judged, reason: str
-) -> Judged:
-    """Write the new report over the base, with an entry that says why; then all of it may pass.
-
-    Raises:
-        QuestionError: nothing was judged, so it is of something else.
-        SourceError: it cannot be written; the old file is as it was.
-    """
-    from collections import Counter
-
-    from gpumap.app.recording import stamp
-    from gpumap.files import write_atomic
-    from gpumap.model import Acceptance
-    from gpumap.model.io import written
-
-    if any(problem.diagnostic.code == "nothing-judged" for problem in found.problems):
-        hint = "accept a report of the same command line; another one is a new base: copy it"
-        raise QuestionError("the base has nothing of what would be accepted", hint)
-    counts = Counter(verdict.verdict for verdict in found.verdicts)
-    entry = Acceptance(stamp(datetime.now(UTC)), reason, dict(counts), base.started, new.started)
-    whole = replace(new, accepted=(*base.measured.accepted, entry))
-    write_atomic(path, written(whole))
-    message = f"{path} is now {new.started}: {reason}"
-    draft.remarks.append(Diagnostic("accepted", message, severity="note"))
-    passed = (replace(p.diagnostic, severity="warning") for p in found.problems)
-    return replace(found, problems=tuple(Problem(diagnostic, 0) for diagnostic in passed))

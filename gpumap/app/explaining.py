@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from gpumap.app.program import columns
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.explain import KINDS, every, named, nearest, typed
+from gpumap.report.diagnostics import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.app.program import Program
     from gpumap.explain import Topic
-
-    Lines = Iterator[tuple[str, str]]  # each with the indent of what does not fit into it
 
 _SHOWN = 60  # characters of the user's word
 _NO_FAULT = ("metric", "column", "case", "parameter", "route", "concept")  # nothing to fix: a hint
@@ -31,9 +30,8 @@ def explain_words(program: Program, words: tuple[str, ...]) -> None:
     if unknown:
         raise QuestionError(unknown)
     topics = dict.fromkeys(topic for word in words for topic in _matches(word))
-    width = columns(program.stdout)
-    for text, indent in _explained(list(topics)) if topics else _listed():
-        program.stdout.write(f"{_wrapped(text, width, indent)}\n")
+    lines = list(_explained(list(topics)) if topics else _listed())
+    program.stdout.write("".join(f"{line}\n" for line in fitted(lines, columns(program.stdout))))
 
 
 def begun_by(begun: str) -> dict[str, str]:
@@ -63,35 +61,24 @@ def _unknown(word: str) -> Diagnostic:
     return Diagnostic("unknown-topic", f'no topic is called "{word[:_SHOWN]}"', hint=fix)
 
 
-def _explained(topics: list[Topic]) -> Lines:
+def _explained(topics: list[Topic]) -> Iterator[str]:
     for number, topic in enumerate(topics):
         if number:
-            yield "", ""
-        yield f"{topic.kind} {topic.name}: {topic.summary}", "  "
+            yield ""
+        yield f"{topic.kind} {topic.name}: {topic.summary}"
         if topic.text:
-            yield f"  {topic.text}", "  "
+            yield f"  {topic.text}"
         if topic.fix is not None:
             label = "hint" if topic.kind in _NO_FAULT else "fix"
-            yield f"  {label}: {topic.fix}", "    "
+            yield f"  {label}: {topic.fix}"
 
 
-def _listed() -> Lines:
+def _listed() -> Iterator[str]:
     topics = _every()
     column = max(len(typed(topic)) for topic in topics)
     for kind, heading in KINDS.items():
-        yield heading, "  "
+        yield heading
         for topic in (each for each in topics if each.kind == kind):
-            yield f"  {typed(topic):{column}}  {topic.summary}", "    "
-        yield "", ""
-    yield _MORE, ""
-
-
-def _wrapped(text: str, width: int | None, indent: str) -> str:
-    """Return a text as lines that fit, the later ones indented; no word is broken."""
-    if width is None or len(text) <= width:
-        return text
-    from textwrap import fill
-
-    return fill(
-        text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
-    )
+            yield f"  {typed(topic):{column}}  {topic.summary}"
+        yield ""
+    yield _MORE

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.app.output import deliver
 from gpumap.errors import QuestionError, SourceError
 from gpumap.files import write_atomic
 from gpumap.model import io
-from gpumap.results.nodes import Node, Nodes
+from gpumap.results.nodes import Node, table
+from gpumap.results.several import render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,10 +34,10 @@ def show_nodes(program: Program, folder: Path, output: Output) -> None:
     for path in files:
         if not _NODE.fullmatch(path.stem):  # in a list of nodes it would be others, or several
             raise QuestionError(f"{path.name!r} is not called as a node is", _NONE)
-    nodes = Nodes([_node(path) for path in files])
+    nodes = list(map(_node, files))
     for name, fit in (("passing.txt", True), ("failing.txt", False)):
-        write_atomic(folder / name, "".join(f"{each}\n" for each in nodes.names(fit=fit)))
-    deliver(nodes.render, output, program)
+        write_atomic(folder / name, "".join(f"{each.name}\n" for each in nodes if each.fit is fit))
+    deliver(partial(render, table(nodes)), output, program)
 
 
 def _node(path: Path) -> Node:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gpumap.app.program import columns, silence
 from gpumap.escape import printable
-from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
-    from typing import TextIO
 
     from gpumap.app.program import Program
-    from gpumap.engine.base import Settings, Snapshot
+    from gpumap.engine.base import Settings
     from gpumap.errors import Diagnostic
     from gpumap.model import Group, Measurement, Plan, Report
     from gpumap.report import Style
@@ -131,7 +129,7 @@ def _style(format_: str, program: Program) -> Style:
     if format_ != "rich":  # the only one that looks at it
         return Style()
     color = "NO_COLOR" not in program.env and program.stdout.isatty()
-    return Style(_width(program), color, _draws(program.stdout))
+    return Style(_width(program), color)
 
 
 def _width(program: Program) -> int:
@@ -140,15 +138,6 @@ def _width(program: Program) -> int:
         if (given := int(program.env.get("COLUMNS", ""))) > 0:
             return given
     return columns(program.stdout) or _COLUMNS
-
-
-def _draws(stream: TextIO) -> bool:
-    """Return whether lines can be drawn: a terminal of Latin-1 has none."""
-    try:
-        "─".encode(stream.encoding or "utf-8")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
 
 
 def _format(requested: str, program: Program) -> str:
@@ -162,7 +151,6 @@ def _format(requested: str, program: Program) -> str:
     return "rich" if rank is None else "plain"
 
 
-_WIDE = 10.0  # a half width of ten times the median tells nothing more
 _BEAT = 30.0  # seconds from one line of a log to the next, and to the first
 _OFTEN = 0.5  # seconds from one look at a terminal to the next
 
@@ -228,14 +216,10 @@ class Progress:
         self._done, self._groups = 0, plan.groups
         self._tell("verifying and warming up")
 
-    def block(self, snapshot: Snapshot) -> None:
-        """Tell how well a group is known: how many blocks there are, how wide their intervals."""
-        blocks = counted(snapshot.blocks, "block")
-        if snapshot.width is None:
-            self._tell(f"{blocks}, interval at {snapshot.look:.0%} of the time")
-        else:
-            wide = f"±{snapshot.width:.1%}" if snapshot.width < _WIDE else "wide"
-            self._tell(f"{blocks}, {wide} of ±{100 * self._settings.precision:g}%")
+    def block(self, group: Group, done: float) -> None:
+        """Tell how far a group is."""
+        del group
+        self._tell(f"{done:.0%} done")
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
         """Count a group as done."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.app.output import deliver, emit, say
-from gpumap.errors import Diagnostic, QuestionError, SourceError
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gpumap.results.several import Saved
 
 _OF_THE_RUN = ("unused", "default-map")  # notes that help whoever can still change the map
-_COLUMNS = ("row", "metric")  # of the table side by side, before the reports
 
 
 def show_reports(
@@ -44,14 +43,20 @@ def show_reports(
 
         program.stdout.write(text(published()))
     else:
-        one = len(files) == 1
-        if not one:
-            _refuse_one(output)
-        reports = _read(files)
-        if one:
-            _show_one(reports[0], output, program)
-        else:
-            _show_all(_labelled(files, reports), output, program)
+        _show(files, output, program)
+
+
+def _show(files: Sequence[Path], output: Output, program: Program) -> None:
+    from gpumap.model.io import read
+
+    if len(files) == 1:
+        _show_one(read(files[0]), output, program)
+        return
+    from gpumap.results.several import render, table
+
+    _refuse_one(output)
+    found = table(_labelled(files, list(map(read, files))))
+    deliver(partial(render, found), output, program)
 
 
 def _show_one(found: Report, output: Output, program: Program) -> None:
@@ -68,12 +73,6 @@ def _show_one(found: Report, output: Output, program: Program) -> None:
     say((error for error in let_pass if error.code not in on_stdout), program, text)
 
 
-def _show_all(saved: Sequence[Saved], output: Output, program: Program) -> None:
-    from gpumap.results.several import render
-
-    deliver(partial(render, saved), output, program)
-
-
 def _refuse_one(output: Output) -> None:
     """Refuse a format that is of one report, before anything is read."""
     from gpumap.results.several import FORMATS
@@ -84,43 +83,10 @@ def _refuse_one(output: Output) -> None:
             raise QuestionError(f"{format_} is a format of one report", fix)
 
 
-def _read(files: Sequence[Path]) -> list[Report]:
-    """Return the reports.
-
-    Raises:
-        SourceError: with one diagnostic for each that cannot be read.
-    """
-    from gpumap.model import io
-
-    found: list[Report] = []
-    wrong: list[Diagnostic] = []
-    for path in files:
-        try:
-            found.append(io.read(path))
-        except SourceError as error:
-            wrong += error.diagnostics
-    if wrong:
-        raise SourceError(tuple(wrong))
-    return found
-
-
 def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:
-    """Return the reports by their files' names; where these are the same, by more of the path."""
+    """Return the reports by their files' names; where these are the same, by their paths."""
     from gpumap.results.several import Saved
 
     names = [path.name for path in paths]
-    wished = [n if names.count(n) == 1 else str(p) for n, p in zip(names, paths, strict=True)]
-    labels: list[str] = []
-    for wish in wished:
-        labels.append(_free(wish, (*_COLUMNS, *labels)))
-    return [Saved(*each) for each in zip(labels, map(str, paths), reports, strict=True)]
-
-
-def _free(wish: str, taken: Sequence[str]) -> str:
-    """Return a label that nothing else has."""
-    number = 2
-    label = wish
-    while label in taken:
-        label = f"{wish} ({number})"
-        number += 1
-    return label
+    labels = [n if names.count(n) == 1 else str(p) for n, p in zip(names, paths, strict=True)]
+    return list(map(Saved, labels, reports))

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.app.comparison import (
     NO_LIMIT,
-    conclusion,
     note,
+    problems_of,
     refuse_broken,
     refuse_unlike,
     show_machine,
-    with_verdicts,
 )
 from gpumap.app.remeasure import measure, of_text, words_of
 from gpumap.errors import QuestionError
 from gpumap.judge.claims import check_patterns
 from gpumap.judge.comparability import machines, surroundings
 from gpumap.judge.compare import agreed, compare
+from gpumap.judge.exit_status import concluded
 from gpumap.judge.pairs import comparable
 from gpumap.model import Compared, replace
 
@@ -58,10 +58,10 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
         check_patterns(comparable(a), terms.judge)
         judged = partial(compare, threshold=terms.threshold, judge=terms.judge)
         verdicts = agreed([judged(one, other) for one in of_a for other in of_b])
-        found = conclusion(verdicts, terms, _REGRESSION)
+        wrong = problems_of(verdicts, terms, _REGRESSION)
         differ = (*machines(a, b, SIDES), *surroundings(a, b, SIDES))
         record.draft.remarks += [note(f"differs: {each}") for each in differ]
-        record.judge = partial(with_verdicts, found=found, inconclusive=request.inconclusive)
+        record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 
 
 def commands(texts: Sequence[str]) -> tuple[Run, Run]:

@@ -26,9 +26,9 @@ from gpumap.engine.sizes import KEYS, Size, size_text
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, unsupported
 from gpumap.judge.inconclusive import too_few
-from gpumap.judge.phrases import amount, answer, interval, value
+from gpumap.judge.phrases import answer, interval, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work, replace
-from gpumap.units import counted
+from gpumap.units import amount, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,7 +10,6 @@ from gpumap.bench.registry import size_of
 from gpumap.bench.sweeps import sweeps
 from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
 from gpumap.judge.phrases import (
-    amount,
     answer,
     capital,
     every,
@@ -19,7 +18,7 @@ from gpumap.judge.phrases import (
     value,
 )
 from gpumap.model import replace
-from gpumap.units import counted
+from gpumap.units import amount, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

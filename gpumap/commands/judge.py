@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
 
 
-_OF_REPORTS = {
-    "base": "BASE", "new": "NEW", "accept": "--accept",
-    "confirm": "--confirm",
-}  # fmt: skip
+_OF_REPORTS = {"base": "BASE", "new": "NEW", "confirm": "--confirm"}
 
 
 @click.command()
@@ -36,7 +33,6 @@ _OF_REPORTS = {
 @setting("--confirm", is_flag=True,
          help="Run NEW's command once more where a metric is a regression, which it is only if "
          "both runs show it.")  # fmt: skip
-@click.option("--accept", metavar="REASON", help="Write NEW over BASE, with the reason inside.")
 @terms_options
 @inconclusive_option
 @output_options

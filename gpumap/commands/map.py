@@ -95,7 +95,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
     def tell(problems: Iterable[Diagnostic], text: str | None) -> None:
         say(problems, program, text)
 
-    code, result = checking.check_files(files, Path(program.cwd), program.env, tell, strict=strict)
+    code, result = checking.check_files(files, Path(program.cwd), tell, strict=strict)
     if code:
         raise click.exceptions.Exit(code)
     program.stdout.write(result)

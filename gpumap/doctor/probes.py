@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.doctor.child_run import ChildJob, Line
-    from gpumap.engine.base import Events, Snapshot
-    from gpumap.model import Check, Measurement, Plan
+    from gpumap.engine.base import Events
+    from gpumap.model import Check, Group, Measurement, Plan
 
 ROWS = {"small": 10, "affine": 100, "large": 10_000}
 _SIZE = 512  # of the products
@@ -288,7 +288,7 @@ class _NoObserver:
     def planned(self, plan: Plan) -> None:
         """Ignore the plan."""
 
-    def block(self, snapshot: Snapshot) -> None:
+    def block(self, group: Group, done: float) -> None:
         """Ignore a block."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:

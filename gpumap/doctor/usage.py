@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate, Kind
 
 # Notes on a map's source of which Theano loses a part.
-_LOSING = (
-    "flags-comment", "flags-spelling", "flags-stray", "flags-comma",
-    "rc-section", "rc-quotes", "rc-comment",
-)  # fmt: skip
+_LOSING = ("flags-lost", "rc-section", "rc-quotes", "rc-comment")
 _EXPLICIT = ("argument", "--map", "@FILE")  # explicit on the command line
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
 _SHOWN = 80

@@ -73,17 +73,6 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Progress of a group after a block."""
-
-    group: Group
-    done: float  # the share of the group's time
-    blocks: int
-    look: float  # the share of the time at which the next look is
-    width: float | None  # half of the widest interval that sets the stop, at the last look
-
-
-@dataclass(frozen=True, slots=True)
 class Sample:
     """Seconds of one iteration: the host's, what they went into, and each device's interval."""
 
@@ -241,8 +230,8 @@ class Observer(Protocol):
     def planned(self, plan: Plan) -> None:
         """Hear what will be measured."""
 
-    def block(self, snapshot: Snapshot) -> None:
-        """Hear how far a group has come."""
+    def block(self, group: Group, done: float) -> None:
+        """Hear how far a group has come: a share of its time."""
 
     def ended(self, measurements: Sequence[Measurement]) -> None:
         """Hear the rows of a group."""

@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.engine import stopping
-from gpumap.engine.base import Snapshot, wrong
+from gpumap.engine.base import wrong
 from gpumap.engine.ceilings import possible, with_ceiling
 from gpumap.engine.sampling import (
     BESIDE,
@@ -253,13 +253,9 @@ class Runner:
 
     def _looked(self, group: Group, blocks: stopping.Blocks) -> Why | None:
         """Show how far a group has come; return why no more blocks are needed, if it is known."""
-        now, look = self._clock.now(), blocks.looks[0] if blocks.looks else 1.0
-        self._observer.block(Snapshot(group, blocks.share(now), blocks.count, look, blocks.width))
-        if not blocks.due(now):
-            return None
-        found = stopping.outlook(group, self._good(self._every()), self._settings)
-        blocks.width = found.width
-        return self._settled(group, found)
+        now = self._clock.now()
+        self._observer.block(group, blocks.share(now))
+        return self._settled(group) if blocks.due(now) else None
 
     def _first(self, group: Group) -> set[str]:
         """Return the cases that are measured alone at first; none: all are, from the start."""
@@ -269,14 +265,15 @@ class Runner:
             return set()
         return first | {self._series[id_].control for id_ in first} - {""}
 
-    def _settled(self, group: Group, found: stopping.Outlook) -> Why | None:
+    def _settled(self, group: Group) -> Why | None:
         """Return why no more blocks are needed at an early look; None: they are."""
         if self._settings.whole:
             return None
         decided = self._settings.decided and self._settings.decided(self._early(group))
-        if decided is None:
-            return "precision" if found.settled else None
-        return "decided" if decided else None
+        if decided is not None:
+            return "decided" if decided else None
+        settled = stopping.settled(group, self._good(self._every()), self._settings)
+        return "precision" if settled else None
 
     def _early(self, group: Group) -> list[Measurement]:
         """Return the rows of a group with intervals of the level of an early look."""

@@ -185,7 +185,6 @@ class Blocks:
     most: int
     looks: list[float]  # shares of the time or of the blocks, still to come
     count: int = 0
-    width: float | None = None  # half of the widest interval that sets the stop, at the last look
 
     def share(self, now: float) -> float:
         """Return the share of the time that has passed."""
@@ -282,22 +281,14 @@ def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Standing
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """Half of the widest interval that sets the stop, as a look finds it, and whether to stop."""
-
-    width: float | None  # None: there is no such row
-    settled: bool
-
-
-def outlook(group: Group, samples: Mapping[str, Samples], settings: Settings) -> Outlook:
+def settled(group: Group, samples: Mapping[str, Samples], settings: Settings) -> bool:
     """Return whether every row that sets the stop is known well enough; a control never sets it."""
     rows = deciding(group, samples)
     requested = [case for case in group.cases if case.id in rows and not case.is_control]
     compared = [case for case in requested if case.against in rows]
     found = [rows[case.id].located(settings.confidence) for case in compared or requested]
     known = all(done(each, settings.precision) for each in found)
-    return Outlook(max(map(half_width, found), default=None), known and not settings.whole)
+    return known and not settings.whole
 
 
 def done(found: stats.Location, precision: float) -> bool:

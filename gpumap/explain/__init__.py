@@ -51,9 +51,6 @@ _FILES: dict[str, tuple[Kind, ...]] = {
     "concepts": ("route", "verdict", "concept"),
     "codes": ("code",),
 }
-_WORDS = {  # that several texts have
-    "list": "`gpumap devices` lists the devices that are there, as a map writes them",
-}
 _ALIASES = {  # of what tables and readers call otherwise: the topic that says it
     "noisy": "trust", "few": "trust", "ci": "interval", "confidenceinterval": "interval",
     "round": "iteration",
@@ -91,18 +88,12 @@ def _read(file: str) -> tuple[Topic, ...]:
 
     def topics(tables: Mapping[str, Any]) -> tuple[Topic, ...]:
         return tuple(
-            Topic(name, kind, texts)
-            if isinstance(texts, str)
-            else Topic(name, kind, **_whole(texts))
+            Topic(name, kind, texts) if isinstance(texts, str) else Topic(name, kind, **texts)
             for kind in _FILES[file]
             for name, texts in tables[kind].items()
         )
 
     return shipped("gpumap.explain", f"{file}.toml", topics)
-
-
-def _whole(texts: Mapping[str, str]) -> dict[str, str]:
-    return {key: text.format_map(_WORDS) for key, text in texts.items()}
 
 
 def every() -> tuple[Topic, ...]:

@@ -9,14 +9,12 @@ from gpumap import units
 from gpumap.judge.phrases import (
     ENDS,
     About,
-    amount,
     answer,
     capital,
     every,
     fix,
     interval,
     longer,
-    names,
     percent,
     sentence,
     value,
@@ -24,7 +22,7 @@ from gpumap.judge.phrases import (
 )
 from gpumap.kinds import KINDS, Kind
 from gpumap.text import middle
-from gpumap.units import counted
+from gpumap.units import amount, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
 
 _DEVICE = 28  # characters of a device's name
 _FEW = 3  # that are written out
-_PAIR = 2
 _BEFORE = {
     **ENDS,
     "wrong-data": "Round trip of 4 KiB failed: ",
@@ -78,8 +75,10 @@ def check(report: Report, _: Checked) -> Headline:
             report, "untrusted", (f"{entries}; no device was looked for (--syntax-only).",)
         )
     whole = f"{capital(every(len(bindings)))} {verb(bindings, 'is', 'are')} mapped"
-    if any(note.code == _SHARED for note in report.notes):
-        return _sharing(report, whole)
+    shared = next((note.message for note in report.notes if note.code == _SHARED), None)
+    if shared is not None:
+        but = f"{whole}, but {shared.partition(' (')[0]}."
+        return answer(report, "below", (but, "Use --distinct to refuse this."))
     if not report.settings.get("opened", True):
         return answer(report, "untrusted", (f"{whole}; no device was opened.",))
     if len(bindings) <= _FEW:
@@ -97,39 +96,22 @@ def _called(device: Device) -> str:
     return middle(device.name, _DEVICE) + (f" ({identity})" if identity else "")
 
 
-def _sharing(report: Report, whole: str) -> Headline:
-    bindings, holders = report.bindings, Counter[str]()
-    holders.update(element for b in bindings for element in b.device.hardware)
-    sharing = [b for b in bindings if any(holders[each] > 1 for each in b.device.hardware)]
-    who = " and ".join(middle(b.name) for b in sharing)
-    shown = who if len(sharing) <= _PAIR else names(sharing, between=", ")
-    what = "hardware" if len({b.device.id for b in sharing}) > 1 else "one device"
-    text = f"{whole}, but {shown} share {what}."
-    more = "A second name brings no second device; use --distinct to refuse this."
-    return answer(report, "below", (text, more))
-
-
 def _unmapped(report: Report) -> Headline:
-    """Return how many names are not mapped, and the first reasons."""
+    """Return the first reason why a map is not true, its fix, and how many more there are."""
     wrong = [p.diagnostic for p in report.errors if p.exit != 0]
-    placed = {error.entry for error in wrong if error.entry is not None}
+    first, placed = wrong[0], {error.entry for error in wrong if error.entry is not None}
     total = len(report.map.entries) if report.map else 0
-    first = wrong[0]
-    if report.status == "error" and total == 0 and placed:
-        errors = "; ".join(f"entry {e.entry}: {e.message}" for e in wrong[:_FEW])
-        return answer(report, "failed", (f"The map has {counted(len(wrong), 'error')}: {errors}.",))
-    more = (f"{counted(len(wrong) - 1, 'more error')}.",) * (len(wrong) > 1)
+    before, more = _BEFORE.get(report.status, ""), tuple[str, ...]()
+    if placed and total and report.exit_code in (2, 3):
+        some = f"{len(placed)} of {counted(total, 'name')}" if total > 1 else "The name"
+        before = f"{some} {verb(placed, 'is', 'are')} not mapped: "
+    elif len(wrong) > 1:
+        more = (f"{counted(len(wrong) - 1, 'more error')}.",)
+    message, hint = first.message, first.hint if total else None
     if first.code == "strict":
         warned = next((n.message for n in report.notes if n.severity == "warning"), "")
-        return answer(report, "failed", (sentence(f"{first.message}: {warned}"), *more))
-    if placed and total and report.exit_code in (2, 3):
-        some = f"{len(placed)} of {counted(total, 'name')} {verb(placed, 'is', 'are')} not"
-        if len(placed) == total:
-            some = "The name is not" if total == 1 else f"None of {total} names is"
-        why = f"{some} mapped: {sentence(first.message)}"
-        return answer(report, "failed", (why, *fix(first.hint)))
-    before = _BEFORE.get(report.status, "")
-    return answer(report, "failed", (sentence(f"{before}{first.message}"), *fix(first.hint), *more))
+        message, hint = f"{message}: {warned}", None
+    return answer(report, "failed", (sentence(f"{before}{message}"), *fix(hint), *more))
 
 
 # --- devices
@@ -221,13 +203,11 @@ def _diagnosed(report: Report, worst: Diagnosis, bad: Sequence[Diagnosis]) -> He
     if finding.code in _UNKNOWN or finding.cause == "no-time":
         level = "untrusted"
     whose = middle(worst.name) if worst.name is not None else "The map"
-    how = {"not used": "not used", "partly": "used in part"}.get(worst.verdict, worst.verdict)
-    first = f"{whose} is {how}: {finding.text} ({finding.code})."
-    if worst.interpreter is not None:
-        likely = "likely " if finding.certainty == "likely" else ""
-        first = f"{whose} uses no GPU: {likely}{finding.text} ({finding.code})."
-    if level == "untrusted":
-        first = f"{whose}: cannot tell; {finding.text} ({finding.code})."
+    how = "is used in part" if worst.verdict == "partly" else f"is {worst.verdict}"
+    how = "uses no GPU" if worst.interpreter is not None else how
+    how = "may be used or not" if level == "untrusted" else how
+    likely = "likely " if finding.certainty == "likely" else ""
+    first = f"{whose} {how}: {likely}{finding.text} ({finding.code})."
     unused, others = all(each.verdict == "not used" for each in bad), len(bad) - 1
     be, have = ("is", "has") if others == 1 else ("are", "have")
     too = f"{be} not used either" if unused else f"{have} causes too"
@@ -378,7 +358,7 @@ def trace(report: Report, result: Watched) -> Headline:
     span = max(one.span or 0.0 for one in summaries)
     text = f"{capital(every(len(shares), 'device'))} {verb(shares, 'was', 'were')} used: "
     text += f"{listed} of {units.time_of(span)}."
-    moved = sum(one.moved.nbytes for one in summaries)
+    moved = sum(one.moved for one in summaries)
     more = f"{units.memory(moved)} moved without being requested." if moved else ""
     level: Level = "good" if max(share for _, share in shares) >= _IDLE else "below"
     return answer(report, level, (text, *((more,) if more else ())))

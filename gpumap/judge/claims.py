@@ -14,7 +14,7 @@ from gpumap.judge.phrases import truncated
 from gpumap.text import fix, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap.judge.pairs import Row
     from gpumap.model import Report
@@ -29,38 +29,25 @@ _NONE = "measure a baseline first"
 
 
 def judged_metrics(report: Report, rows: Sequence[Row], patterns: Sequence[str]) -> set[Metric]:
-    """Return the metrics of a report that a gate judges.
-
-    Args:
-        report: one of both.
-        rows: those of it that can be compared.
-        patterns: of the requested metrics; none: what the headline claims.
-    """
-    every = {(row.row.case.id, metric): row for row in rows for metric in row.metrics}
-    if patterns:
-        return {key for key, row in every.items() if _matches(row, key[1], patterns)}
-    cases = _cases(report)
-    if cases:
-        return {key for key, row in every.items() if row.row.case.name in cases}
-    return {*_claimed(rows)} & every.keys() or {*every}
-
-
-def judged_rows(report: Report, rows: Sequence[Row], patterns: Sequence[str]) -> set[str]:
-    """Return the ids of the rows of which a gate judges something, also of those without a figure.
+    """Return the metrics of a report that a gate judges, also of rows without a figure.
 
     Args:
         report: one of both.
         rows: those of it that can be compared, measured or not.
         patterns: of the requested metrics; none: what the headline claims.
     """
-    cases = _cases(report)
+    every = {(row.row.case.id, name): row for row in rows for name in row.metrics or _NAMES}
     if patterns:
-        chosen = [row for row in rows if any(_matches(row, name, patterns) for name in _NAMES)]
-    elif cases:
-        chosen = [row for row in rows if row.row.case.name in cases]
-    else:
-        chosen = [row for row in rows if row.row.claims is None or row.row.claims]
-    return {row.row.case.id for row in chosen}
+        return {key for key, row in every.items() if _matches(row, key[1], patterns)}
+    if cases := report.settings.get("cases"):
+        return {key for key, row in every.items() if row.row.case.name in cases}
+    claimed = {
+        (row.row.case.id, name)
+        for row in rows
+        for name in (row.metrics or _NAMES if row.row.claims is None else row.row.claims)
+    }
+    measured = {(row.row.case.id, name) for row in rows for name in row.metrics}
+    return claimed if claimed & measured else claimed | measured
 
 
 def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
@@ -75,18 +62,6 @@ def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
             there = f"the baseline has {listed([*known], _LISTED)}" if known else _NONE
             message = f'--judge "{truncated(pattern, _SHOWN)}" selects no metric of the baseline'
             raise QuestionError(message, fix(pattern, known, there))
-
-
-def _cases(report: Report) -> Sequence[str]:
-    """Return the cases that were chosen by name."""
-    return report.settings.get("cases") or ()
-
-
-def _claimed(rows: Sequence[Row]) -> Iterator[Metric]:
-    """Yield what the headline claims of each row; all metrics where its benchmark does not say."""
-    for row in rows:
-        claims = row.metrics if row.row.claims is None else row.row.claims
-        yield from ((row.row.case.id, metric) for metric in claims)
 
 
 def _matches(row: Row, metric: str, patterns: Iterable[str]) -> bool:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import units
 from gpumap.engine.stopping import EARLY, LAST
-from gpumap.judge.claims import judged_metrics, judged_rows
+from gpumap.judge.claims import judged_metrics
 from gpumap.judge.inconclusive import out_of_time
 from gpumap.judge.pairs import (
     SPEEDUP,
@@ -106,8 +106,6 @@ def compare(
     of_all = _Judge([pair for pair in pairs if _unlike(pair) is None], threshold, LAST)
     verdicts = [_shown(of_all.verdict(pair), metrics) for pair in pairs]
     of_rows = {id_ for id_, _ in metrics}  # a row that a side lacks has one verdict for all
-    for side in (base, new):
-        of_rows |= judged_rows(side, comparable(side), judge)
     verdicts += [
         each if each.id in of_rows else _shown(each, metrics)
         for each in map(_unpaired_verdict, rest)

@@ -231,57 +231,39 @@ def problems(
     cases = [row.case for row in report.measurements]
     there = {limit.text: others(limit.selector.keys, cases) for limit in limits}
     rows = {id_of(row): row for row in rows_of(report)}
-    every = ((verdict, rows.get(verdict.id or "")) for verdict in verdicts)
     return tuple(
-        Problem(_uncertain(verdict, row), Exit.INCONCLUSIVE)
-        if verdict.verdict == "inconclusive"
-        else Problem(_failure(verdict, row, there[verdict.text]), Exit.NO)
-        for verdict, row in every
+        _problem(verdict, rows.get(verdict.id or ""), there[verdict.text])
+        for verdict in verdicts
         if verdict.verdict != "pass"
     )
 
 
-def _failure(verdict: Verdict, row: Row | None, there: str | None) -> Diagnostic:
-    """Return the error of a limit that was missed or not judged; `there`: what it can select."""
-    subject = f"limit {verdict.text}"
-    if verdict.id is None:
-        message = f"{subject}: no row that was measured has this"
-        return Diagnostic("missing", message, hint=there or _PLANNED)
-    if verdict.value is not None:
-        return Diagnostic("limit", f"{subject}: {_value_text(verdict)}", hint=_ASK_LESS)
-    what, fix = _why_not(row)
-    return Diagnostic("missing", f"{subject}: {verdict.id} {what}", hint=fix)
+def _problem(verdict: Verdict, row: Row | None, there: str | None) -> Problem:
+    """Return what a limit that did not pass is to a run; `there`: what it can select."""
+    code, exit_, hint = "missing", Exit.NO, there or _PLANNED
+    text = "no row that was measured has this"
+    if verdict.verdict == "inconclusive":
+        code, exit_, hint = "inconclusive", Exit.INCONCLUSIVE, _LONGER
+        known = row is not None and verdict.metric in row.metrics
+        left_out = f"{verdict.id} was left out, or what it is made of: no time was left"
+        text = _value_text(verdict) if known else left_out
+    elif verdict.value is not None:
+        code, hint, text = "limit", _ASK_LESS, _value_text(verdict)
+    elif verdict.id is not None:
+        why, hint = _why_not(row)
+        text = f"{verdict.id} {why}"
+    return Problem(Diagnostic(code, f"limit {verdict.text}: {text}", hint=hint), exit_)
 
 
 def _why_not(row: Row | None) -> tuple[str, str]:
     """Return why a row has no figure, and the fix."""
-    if row is None:
-        return "has no fit: too few sizes of its sweep were measured", _LONGER
-    from gpumap.model import Fit, Measurement
-
-    if isinstance(row, Fit):
-        return "does not fit its size sweep, so it has no metrics", _LONGER
-    if row.reason is None:
-        return "has no such figure", _LONGER
-    status = row.status if isinstance(row, Measurement) else "failed"
-    why = f"{status}: {row.reason.text}"
-    if row.reason.code == "stopped":
-        return why, "see what ended the run"
-    return why, "if that cannot be changed, select other rows by their keys"
-
-
-def _uncertain(verdict: Verdict, row: Row | None) -> Diagnostic:
-    """Return the error of a limit on which the metric is inconclusive."""
     from gpumap.model import Measurement
 
-    figure = row.metrics.get(verdict.metric or "") if row is not None else None
-    if figure is not None:
-        why = _value_text(verdict)
-    elif isinstance(row, Measurement) and row.reason is not None:
-        why = f"{verdict.id} was left out: {row.reason.text}"
-    else:
-        why = f"{verdict.id}: no time was left for what this is made of"
-    return Diagnostic("inconclusive", f"limit {verdict.text}: {why}", hint=_LONGER)
+    if not isinstance(row, Measurement) or row.reason is None:
+        return "has no such figure, or no model that fits its sizes", _LONGER
+    other = "if that cannot be changed, select other rows by their keys"
+    hint = "see what ended the run" if row.reason.code == "stopped" else other
+    return f"{row.status}: {row.reason.text}", hint
 
 
 def _value_text(verdict: Verdict) -> str:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
 _LIMIT = "limit"
-_MEASURED = "measured"  # what a benchmark is
+MEASURED = "measured"  # what a benchmark is
+_ANSWERS = (0, 1, 5)  # exit codes of a command that has an answer
 _SAME = "Compare two reports of one command line."
 _FOLLOWS = "What was measured until then follows."
 
@@ -55,20 +56,14 @@ class Question(NamedTuple):
     answered: Callable[[Report, Any], bool] = lambda _, __: False
 
 
-def headline(report: Report, question: Question | AnswerOf) -> Headline:
-    """Return the headline of a finished report.
-
-    Args:
-        report: what was found, with its exit code.
-        question: what its command is asked; of benchmarks what returns the answer of each, by its
-            name, or None where nothing does.
-    """
+def headline(report: Report, question: Question) -> Headline:
+    """Return the headline of a finished report: the answer to what its command is asked."""
     best = _not_measured(report)
-    if best is None:  # of several of the worst level the first
-        answers = _answers(report, question)
-        best = max(answers, key=lambda each: LEVELS.index(each.level))
+    if best is None and (report.exit_code in _ANSWERS or _answered(report, question)):
+        best = question.answer(report, report.result)
+    best = best or _failed(report) or _first_error(report, question.done)
     if best.level == "good" and report.exit_code != 0:
-        return _first_error(report, question)
+        return _first_error(report, question.done)
     return best
 
 
@@ -84,43 +79,37 @@ def _not_measured(report: Report) -> Headline | None:
     return None
 
 
-def _answers(report: Report, question: Question | AnswerOf) -> Iterator[Headline]:
-    """Yield the candidates for the headline; requested gates come first."""
-    if not isinstance(question, Question):
-        yield from _measured(report, question)
-    elif report.exit_code in (0, 1, 5) or _answered(report, question):
-        yield question.answer(report, report.result)
-    else:
-        yield _failed(report) or _first_error(report, question)
-
-
 def _answered(report: Report, question: Question) -> bool:
     """Return whether a command answers whatever the exit code is: also of a map with errors."""
     wrong = any(problem.diagnostic.entry for problem in report.errors)
     return wrong or question.answered(report, report.result)
 
 
-def _measured(report: Report, of_bench: AnswerOf) -> Iterator[Headline]:
+def measured(report: Report, of_bench: AnswerOf) -> Headline:
+    """Return what limits, a comparison or the benchmark itself answer: of the worst level.
+
+    Args:
+        report: of rows.
+        of_bench: returns the answer of a benchmark, by its name, or None where nothing does.
+    """
     from gpumap.judge.doubts import requested_rows
 
     every = [row for row in report.measurements if not row.case.is_control]
     rows = requested_rows(every) or every
     own_answer = of_bench(rows[0].case.bench) if rows else None
     if (failed := _failed(report)) is not None:
-        yield failed
-    elif report.exit_code not in (0, 1, 5) or own_answer is None:
-        yield _first_error(report, of_bench)
-    else:
-        gates = list(_gates(report))
-        missed = [gate for gate in gates if gate.level == "below"]
-        if report.status == "no" and missed:  # whatever else is inconclusive
-            yield missed[0]
-        else:
-            yield from gates
-            own = _by_what(own_answer(report, rows), rows)
-            passed = None if gates or report.exit_code else _passed(report)
-            # what a gate could decide is decided, whatever else of its rows is inconclusive
-            yield passed if passed and own.level == "untrusted" else own
+        return failed
+    if own_answer is None or report.exit_code not in _ANSWERS:
+        return _first_error(report, MEASURED)
+    gates = list(_gates(report))
+    missed = [gate for gate in gates if gate.level == "below"]
+    if report.status == "no" and missed:  # whatever else is inconclusive
+        return missed[0]
+    own = _by_what(own_answer(report, rows), rows)
+    passed = None if gates or report.exit_code else _passed(report)
+    # what a gate could decide is decided, whatever else of its rows is inconclusive
+    candidates = [*gates, passed if passed and own.level == "untrusted" else own]
+    return max(candidates, key=lambda each: LEVELS.index(each.level))  # of several the first
 
 
 def _by_what(plain: Headline, rows: Sequence[Measurement]) -> Headline:
@@ -166,13 +155,12 @@ def _failed(report: Report) -> Headline | None:
     return failed(report)
 
 
-def _first_error(report: Report, question: Question | AnswerOf) -> Headline:
-    """Return the first error that decided the exit code, and the fix."""
+def _first_error(report: Report, done: str) -> Headline:
+    """Return the first error that decided the exit code, and the fix: not `done`."""
     errors = [p.diagnostic for p in report.errors if p.exit == report.exit_code]
     if not errors:
         return answer(report, "failed", (f"Ended with exit code {report.exit_code}.",))
     first, more = errors[0], len(errors) - 1
-    done = question.done if isinstance(question, Question) else _MEASURED
     before = ENDS.get(report.status) or f"Not {done}: "
     text = sentence(f"{before}{first.message}")
     some = any(row.status == "ok" for row in report.measurements)
@@ -310,7 +298,6 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
         count > 0
     )
     others += (f"{unclear} inconclusive.",) * (unclear > 0)
-    others += ("It is the new baseline.",) * any(n.code == "accepted" for n in report.notes)
     if worst.reason == "device-slower":
         return answer(report, "below", (_device(worst), *others), _about(worst))
     limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -68,10 +67,6 @@ class Selector:
     keys: Mapping[str, str] = field(hash=False)
     metric: str
     head: str  # the part before the keys in the ids of those rows
-
-    def __str__(self) -> str:
-        keys = ",".join(f"{key}={value}" for key, value in self.keys.items())
-        return f"{self.bench}.{self.case}{f'[{keys}]' if keys else ''}.{self.metric}"
 
     def matches(self, row: Row) -> bool:
         """Return whether it selects a row, whether or not that has the figure."""
@@ -159,25 +154,13 @@ def verdict_on(operator: Operator, limit: float, figure: Estimate) -> Outcome:
 
 def verdicts(limits: Iterable[Limit], report: Report) -> tuple[Verdict, ...]:
     """Return a verdict for each limit and each row that it selects; at least one for each limit."""
-    rows: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in rows_of(report):
-        rows[id_of(row).partition("[")[0]].append(row)
-    return tuple(
-        verdict
-        for limit in limits
-        for verdict in _verdicts(limit, rows[limit.selector.head], report)
-    )
+    rows = rows_of(report)
+    return tuple(verdict for limit in limits for verdict in _verdicts(limit, rows, report))
 
 
 def early(limits: Iterable[Limit], rows: Sequence[Measurement]) -> list[str]:
     """Return the verdict of each limit on each of some rows of a run in progress."""
-    heads = [(id_of(row).partition("[")[0], row) for row in rows]
-    results = (
-        _of(limit, row)
-        for limit in limits
-        for head, row in heads
-        if head == limit.selector.head and limit.selector.matches(row)
-    )
+    results = (_of(each, row) for each in limits for row in rows if each.selector.matches(row))
     return [verdict.verdict for verdict in results if verdict is not None]
 
 

@@ -29,10 +29,6 @@ ENDS = {  # the prefix of the error of an incomplete run
 _FEW = 3  # names that are written out
 _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
-_KIBI = 1024
-_TEN = 10  # a ratio below it has one decimal where it is no more than about right
-_LONGER = (5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)  # seconds, in round numbers
-_MINUTE = 60
 _TIMES_LONGER = 3
 
 
@@ -109,13 +105,6 @@ def percent(share: float) -> str:
     return f"{share * 100:.3g} %" if share < _PRECISE else f"{share * 100:.0f} %"
 
 
-def amount(nbytes: float) -> str:
-    """Return an amount of bytes; in binary units where it is a whole number of them."""
-    if nbytes >= _KIBI and nbytes % _KIBI == 0:
-        return units.memory(int(nbytes)).replace(".0 ", " ")
-    return units.single(nbytes, "B")
-
-
 def capital(text: str) -> str:
     """Return a text that begins a sentence."""
     return text[:1].upper() + text[1:]
@@ -158,9 +147,7 @@ def verdict_figure(verdict: Verdict) -> Estimate | None:
 
 def roughly(figure: Estimate) -> str:
     """Return an inconclusive figure: ``about 1.4``."""
-    if figure.unit == "1":
-        return f"about {figure.value:.{1 if abs(figure.value) < _TEN else 0}f}"
-    return f"about {value(figure)}"
+    return units.about(figure.value, figure.unit).replace("~", "about ")
 
 
 def longer(report: Report) -> str:
@@ -168,9 +155,7 @@ def longer(report: Report) -> str:
     had = report.settings.get("budget_s")
     if not isinstance(had, int | float):
         return "a larger --budget"
-    needed = _TIMES_LONGER * had
-    seconds = next((each for each in _LONGER if each >= needed), _LONGER[-1])
-    return f"--budget {seconds // _MINUTE}m" if seconds >= _MINUTE else f"--budget {seconds}s"
+    return f"--budget {math.ceil(_TIMES_LONGER * had)}s"
 
 
 def others(count: int, noun: str = "size") -> str:

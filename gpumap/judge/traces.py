@@ -1,23 +1,17 @@
 """Summarise a trace: what ran where, implicit transfers, and how busy each device was.
 
-Times are of
-the devices' queues, observed once: no interval, and no verdict. One that a device cannot report is
-unknown, and so is every sum that it belongs to; never 0.
+Times are of the devices' queues, observed once: no interval, and no verdict. One that a device
+cannot report is unknown, and so is every sum that it belongs to; never 0.
 
     busy      how long at least one operation or transfer of a device ran; a copy from device to
               device keeps both busy
     share     busy, over the time from the start of the first event to the end of the last one
-    overlap   the time in which every device that computed was computing, over that of the one which
-              computed least; a copy is one piece of work of two devices, so transfers do not count
 """
 
 from __future__ import annotations
 
-from functools import reduce
 from operator import attrgetter
-from typing import TYPE_CHECKING
-
-from gpumap.model import Busy, Moved, Ran, TraceSummary
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,17 +26,73 @@ _ARROW = "->"  # from one name to another; no name of a map holds it
 _SORT = attrgetter("name", "device", "kind", "implicit")
 
 
-class ImplicitCopies(Ran, frozen=True):
-    """Implicit transfers, counted by shape and line of the program."""
+class Ran(NamedTuple):
+    """Events of one sort at one place; of implicit transfers those of one shape and line.
 
-    shape: tuple[int, ...]
-    line: str | None
+    Attributes:
+        name: As the events have it.
+        device: A name of the map; cpu for host memory; two names with -> between for a copy from
+            one to the other.
+        kind: What it is.
+        implicit: Whether the program did not request it: an operand was elsewhere.
+        events: How many.
+        nbytes: Of what they made or moved, together.
+        seconds: Their times together; None where one is unknown.
+        shape: Of each, where that is one.
+        line: Of the program.
+    """
+
+    name: str
+    device: str
+    kind: str
+    implicit: bool
+    events: int
+    nbytes: int
+    seconds: float | None
+    shape: tuple[int, ...] = ()
+    line: str | None = None
 
 
-class Summary(TraceSummary, frozen=True):
-    """Totals of a trace, and its implicit transfers, the most expensive first."""
+class Busy(NamedTuple):
+    """How long a device, or the host, worked.
 
-    implicit: tuple[ImplicitCopies, ...]
+    Attributes:
+        device: Its id; or host.
+        names: What the map calls it.
+        events: How many it took part in.
+        seconds: How long at least one of them ran; None where a time is unknown.
+        share: The same over the span; None where that is not known.
+    """
+
+    device: str
+    names: tuple[str, ...]
+    events: int
+    seconds: float | None
+    share: float | None
+
+
+class Summary(NamedTuple):
+    """What the events of a trace come to.
+
+    Attributes:
+        span: From the start of the first event to the end of the last one; None: no event has a
+            time.
+        untimed: Events without times.
+        ran: What ran where, in the order of the first event of each.
+        busy: Each device of the map, and the host if it did something.
+        implicit: Implicit transfers, the most expensive first.
+    """
+
+    span: float | None
+    untimed: int
+    ran: tuple[Ran, ...]
+    busy: tuple[Busy, ...]
+    implicit: tuple[Ran, ...]
+
+    @property
+    def moved(self) -> int:
+        """Return the bytes of all implicit transfers."""
+        return sum(each.nbytes for each in self.implicit)
 
 
 def summary(trace: Trace) -> Summary:
@@ -52,24 +102,12 @@ def summary(trace: Trace) -> Summary:
     if timed:
         span = max(e.stop or 0.0 for e in timed) - min(e.start or 0.0 for e in timed)
     by_device = _by_device(trace)
-    computed = (
-        [event for event in events if event.kind == "operation"]
-        for device, events in by_device.items()
-        if device != HOST
-    )
-    implicit = tuple(sorted(_implicit(trace.events), key=_cost))
     return Summary(
         span,
-        _overlap([events for events in computed if events]),
         len(trace.events) - len(timed),
         tuple(Ran(*_SORT(events[0]), *_sums(events)) for events in _groups(trace.events, _SORT)),
-        Moved(
-            sum(each.count for each in implicit),
-            sum(each.nbytes for each in implicit),
-            _total(each.seconds for each in implicit),
-        ),
         tuple(_busy(trace, by_device, span)),
-        implicit,
+        tuple(sorted(_implicit(trace.events), key=_cost)),
     )
 
 
@@ -85,30 +123,15 @@ def union(events: Iterable[TraceEvent]) -> Intervals:
     return merged
 
 
-def both(a: Intervals, b: Intervals) -> Intervals:
-    """Return when both ran."""
-    overlaps: Intervals = []
-    i = j = 0
-    while i < len(a) and j < len(b):
-        start, stop = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
-        if start < stop:
-            overlaps.append((start, stop))
-        if a[i][1] < b[j][1]:
-            i += 1
-        else:
-            j += 1
-    return overlaps
-
-
 def length(intervals: Intervals) -> float:
     """Return the sum of their lengths in seconds."""
     return sum(stop - start for start, stop in intervals)
 
 
-def _implicit(events: Iterable[TraceEvent]) -> Iterable[ImplicitCopies]:
+def _implicit(events: Iterable[TraceEvent]) -> Iterable[Ran]:
     implicit = (event for event in events if event.implicit and event.kind == "transfer")
     for group in _groups(implicit, lambda event: (*_SORT(event), event.shape, event.line)):
-        yield ImplicitCopies(*_SORT(group[0]), *_sums(group), group[0].shape, group[0].line)
+        yield Ran(*_SORT(group[0]), *_sums(group), group[0].shape, group[0].line)
 
 
 def _groups(
@@ -121,7 +144,7 @@ def _groups(
 
 
 def _sums(events: Sequence[TraceEvent]) -> tuple[int, int, float | None]:
-    return len(events), sum(event.nbytes for event in events), _total(map(_seconds, events))
+    return len(events), sum(event.nbytes for event in events), total(map(_seconds, events))
 
 
 def _by_device(trace: Trace) -> dict[str, list[TraceEvent]]:
@@ -148,14 +171,6 @@ def _busy(
         yield Busy(device, tuple(names.get(device, ())), len(events), seconds, share)
 
 
-def _overlap(groups: Sequence[Sequence[TraceEvent]]) -> float | None:
-    if len(groups) < 2 or any(_seconds(e) is None for events in groups for e in events):  # noqa: PLR2004 - a pair
-        return None
-    intervals = [union(events) for events in groups]
-    least = min(map(length, intervals))
-    return min(length(reduce(both, intervals)) / least, 1.0) if least > 0.0 else None
-
-
 def _cost(ran: Ran) -> tuple[float, int]:
     """Return what sorts the most expensive first; what is unknown comes last, by its bytes."""
     return (1.0 if ran.seconds is None else -ran.seconds), -ran.nbytes
@@ -165,7 +180,8 @@ def _seconds(event: TraceEvent) -> float | None:
     return None if event.start is None or event.stop is None else event.stop - event.start
 
 
-def _total(times: Iterable[float | None]) -> float | None:
+def total(times: Iterable[float | None]) -> float | None:
+    """Return the sum of times; None where one is unknown."""
     every = list(times)
     known = [seconds for seconds in every if seconds is not None]
     return None if len(known) < len(every) else sum(known)

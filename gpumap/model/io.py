@@ -138,7 +138,7 @@ def struct_of(noun: type) -> type[Struct]:
     """Return the Struct of a NamedTuple: the same fields, types and sentences."""
     namespace = {"__doc__": noun.__doc__}
     fields = list(_types(noun).items())
-    if noun not in results.RESULTS.values():
+    if noun not in results.RESULTS:
         return defstruct(noun.__name__, fields, namespace=namespace)
     word = noun.__name__.lower()
     return defstruct(noun.__name__, fields, namespace=namespace, tag=word, tag_field=results.TAG)
@@ -147,7 +147,7 @@ def struct_of(noun: type) -> type[Struct]:
 @cache
 def saved() -> type[Struct]:
     """Return the Struct of a report: its fields, who wrote it, and the digest."""
-    result = Union.__getitem__(tuple(map(_written_type, dict.fromkeys(results.RESULTS.values()))))
+    result = Union.__getitem__(tuple(map(_written_type, results.RESULTS)))
     fields = _types(model.Report) | {"schema_version": Literal[3], "tool": Tool} | _LAST
     fields["result"] = result
     del fields["version"]  # it is the tool's
@@ -419,7 +419,6 @@ def _nouns(tree: Tree) -> Report:
         every = (*listed.devices, *listed.other_devices)
         found: Any = typed(tree, saved(), {(one.id, one.backend): one for one in every})
         fields = {name: _closed(getattr(found, name)) for name in model.Report._fields[:-1]}
-        results.refuse_other(found.kind, fields["result"], found.settings)
     except ValueError as error:  # also of a word that is no Unicode
         match = _AT.fullmatch(str(error))
         reason, place = (match[1], match[2]) if match else (str(error), "")

@@ -16,7 +16,6 @@ from gpumap.model.field_types import (
     DoctorCode,
     Id,
     MetricName,
-    Moment,
     Natural,
     Positive,
     Times,
@@ -225,24 +224,6 @@ class SelfTest(Struct, frozen=True):
 
     round_trips: tuple[RoundTrip, ...] = ()
     alarms: tuple[Alarms, ...] = ()
-
-
-class Acceptance(Struct, frozen=True):
-    """That a report was put in the place of a base, by whom it concerns: when, and why.
-
-    Attributes:
-        when: UTC, ISO 8601.
-        reason: Why, as it was given.
-        verdicts: How many verdicts there were of each word.
-        base_started: When the report that it replaced was measured.
-        new_started: When the report that was accepted was measured.
-    """
-
-    when: Moment
-    reason: Annotated[str, Meta(pattern=r"\S")]
-    verdicts: Mapping[VerdictWord, Count]
-    base_started: Moment
-    new_started: Moment
 
 
 Algorithm = Literal["native", "ring", "host"]

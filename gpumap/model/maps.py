@@ -69,7 +69,7 @@ class DeviceRef(Compact):
 
 
 class Entry(NamedTuple):
-    """One `name->device` of a map. Two entries are equal whatever place they stand at.
+    """One `name->device` of a map.
 
     Attributes:
         name: The user's word.
@@ -83,15 +83,6 @@ class Entry(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name}->{self.ref}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Entry) and self[:2] == other[:2]
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self[:2])
 
 
 class ContextMap(NamedTuple):
@@ -109,15 +100,6 @@ class ContextMap(NamedTuple):
 
     def __str__(self) -> str:
         return ";".join(map(str, self.entries))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ContextMap) and self.entries == other.entries
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self.entries)
 
 
 class MapText(NamedTuple):

@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import get_args
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from gpumap.model.devices import Plan
-from gpumap.model.field_types import Positive, Share
 from gpumap.model.fitness import FitnessCheck
-from gpumap.model.judging import Acceptance, Diagnosis, Prediction, Published, SelfTest
+from gpumap.model.judging import Diagnosis, Prediction, Published, SelfTest
 from gpumap.model.measurements import Fit, Measurement
 from gpumap.model.programs import Scaling, Trace, Utilisation
 from gpumap.model.unmeasured import Checked, Compared, Listed
@@ -29,14 +28,11 @@ class Measured(Struct, frozen=True, tag="measured", tag_field=TAG):
         plans: What a dry run would have measured, and what that takes; none for a run that
             measured.
         fits: Lines through copies.
-        accepted: How this report became a base (`compare --accept`), the first time first; empty if
-            it never did.
     """
 
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()
     fits: tuple[Fit, ...] = ()
-    accepted: tuple[Acceptance, ...] = ()
 
 
 class Tested(Measured, frozen=True, tag="tested", tag_field=TAG):
@@ -110,51 +106,4 @@ Result = (
     Checked | Listed | Compared | Measured | Tested | Diagnosed | Screened | Watched | Scaled
     | Predicted
 )  # fmt: skip
-RESULTS: dict[str, type] = {  # of each command
-    "check": Checked,
-    "devices": Listed,
-    "compare": Compared,
-    "bench": Measured,
-    "transfer-cost": Measured,
-    "selftest": Tested,
-    "doctor": Diagnosed,
-    "preflight": Screened,
-    "trace": Watched,
-    "watch": Watched,
-    "scale": Scaled,
-    "predict": Predicted,
-}
-
-
-class MeasuringSettings(Struct, frozen=True):
-    """What the settings of a command that measures have, whatever its benchmark.
-
-    Attributes:
-        budget_s: How long measuring may take.
-        confidence: Of an interval.
-        precision: The half width of an interval, relative to its figure, that is enough.
-        seed: Of the data and of the order of cases.
-    """
-
-    budget_s: Positive
-    confidence: Share
-    precision: Positive
-    seed: int
-
-
-def refuse_other(command: str, result: Result, settings: dict[str, Any]) -> None:
-    """Refuse a result that is of another command, or was measured without settings.
-
-    Raises:
-        ValueError: it is; the message says where, as msgspec's do.
-    """
-    if type(result) is not RESULTS[command]:
-        word = type(result).__name__.lower()
-        raise ValueError(f"`{command}` has no result of type `{word}` - at `$.result.type`")
-    if isinstance(result, Measured):
-        known = MeasuringSettings.__struct_fields__  # msgspec reads no lone surrogate of others
-        try:
-            convert({key: settings[key] for key in known if key in settings}, MeasuringSettings)
-        except ValueError as error:
-            reason, _, place = str(error).partition(" - at `$")
-            raise ValueError(f"{reason} - at `$.settings{place.rstrip('`')}`") from error
+RESULTS: tuple[type, ...] = get_args(Result)

@@ -22,14 +22,13 @@ SUFFIXES = {
 
 
 class Style(NamedTuple):
-    """How wide a text may be, whether it may have colours and signs to draw with, and how much.
+    """How wide a text may be, whether it may have colours, and how much.
 
     `verbose`: tables with every row and column, as wide as they come.
     """
 
     width: int = 80
     color: bool = False
-    signs: bool = True
     verbose: bool = False
 
 

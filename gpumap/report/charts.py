@@ -1,4 +1,4 @@
-"""Charts: what is to be drawn, with its numbers in words; matplotlib draws it as SVG.
+"""Charts: what is to be drawn; matplotlib draws it as SVG.
 
 Text stays text, in the page's font. What is black takes the colour of the page's text; the other
 colours stand out from a bright ground and from a dark one: so a chart follows its reader's scheme.
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.extras import install
-from gpumap.text import label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,31 +50,27 @@ _ID = re.compile(r'(?<=<g) id="[^"]*"')
 
 
 class Chart(NamedTuple):
-    """A picture to be drawn, `height` pixels high; `lines` say in text what it shows."""
+    """A picture to be drawn, `height` pixels high; `note` says what it leaves out."""
 
     title: str
-    lines: tuple[str, ...]
     height: float
     draw: Callable[[Figure], None]
+    note: str = ""
+
+
+def left_out(count: int, most: int, what: str) -> str:
+    """Return that only so many are drawn; nothing where these are all."""
+    more = f"the first {most} of {count} {what} are drawn; the tables have all"
+    return more if count > most else ""
 
 
 def missing() -> str | None:
-    """Return what is to be done before charts can be drawn; None: nothing.
-
-    What matplotlib logs about its fonts is left out.
-    """
-    log = logging.getLogger("matplotlib")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    """Return how to install what draws charts, where it is not there."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of fonts and folders
     try:
         import matplotlib.figure  # noqa: F401 - not only found: it may lack what it needs
     except ImportError:
-        return f"which is not installed: {install('report')}"
-    except Exception as error:  # noqa: BLE001 - it reads settings, and raises whatever they cause
-        text = label(f"{type(error).__name__}: {error}", 160)
-        return f"which does not start: fix its settings (MPLBACKEND, matplotlibrc): {text}"
-    finally:
-        log.setLevel(level)
+        return install("report")
     return None
 
 
@@ -127,10 +122,4 @@ def amounts(axis: Axis, unit: str) -> None:
     low, high = sorted(axis.get_view_interval())
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < _FEW else (1.0,)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda value, _: short(value, unit))
-
-
-def short(value: float, unit: str) -> str:
-    """Return a figure without the zeros that an axis does not need: ``1 ms``, ``250 kB``."""
-    number, blank, rest = units.single(value, unit).partition(" ")
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{blank}{rest}"
+    axis.set_major_formatter(lambda value, _: units.short(value, unit))

@@ -1,8 +1,7 @@
 """A report as comma-separated values (RFC 4180), in long form: a line for each figure.
 
-The columns are RECORD, one for each parameter (in the order of the alphabet; `param.` stands before
-one that would be called as another column is), and FIGURE. `record` tells what a line is of;
-`gpumap.results.records` lists its words.
+The columns are RECORD, one for each parameter (in the order of the alphabet), and FIGURE. `record`
+tells what a line is of; `gpumap.results.records` lists its words.
 
 Numbers are in SI units and as exact as the report has them; what is no number is nan, inf or -inf,
 what is not known is empty: both ends where there are too few samples for an interval, and a
@@ -20,11 +19,9 @@ from typing import TYPE_CHECKING
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gpumap.model import Estimate
     from gpumap.report import Style
-    from gpumap.report.parts import Record, Shown
+    from gpumap.report.parts import Shown
 
 RECORD = ("record", "id", "bench", "case", "names", "devices", "backend", "route")
 FIGURE = ("status", "flags", "reason", "metric", "value", "low", "high", "unit", "n", "check",
@@ -39,15 +36,14 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
     import csv
     import io
 
-    records = list(shown.records())
-    keys = _parameters(records)
+    records, simulated = list(shown.records()), shown.report.simulated
+    keys = sorted({key for record in records for key in record.cells.get(PARAMS, {})})
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, [*RECORD, *keys.values(), *FIGURE], restval="")
+    writer = csv.DictWriter(stream, [*RECORD, *keys, *FIGURE], restval="")
     writer.writeheader()
     for record in records:
-        params = record.cells.get(PARAMS, {})
-        about = {**record.cells, **{keys[key]: params[key] for key in params}}
-        cells = {"record": record.kind, "id": record.id, **about, "simulated": shown.simulated}
+        about = {**record.cells, **record.cells.get(PARAMS, {})}
+        cells = {"record": record.kind, "id": record.id, **about, "simulated": simulated}
         for figure in map(_figure, record.figures.items()) if record.figures else ({},):
             line = cells | figure
             writer.writerow({key: _cell(line[key]) for key in line if key != PARAMS})
@@ -83,14 +79,3 @@ def number(value: float | bool | None) -> str:  # noqa: FBT001 - a cell's conten
 
 def _cell(value: str | float | bool | None) -> str:  # noqa: FBT001 - a cell's content
     return text(value) if isinstance(value, str) else number(value)
-
-
-def _parameters(records: Iterable[Record]) -> dict[str, str]:
-    """Return every parameter of a record, and the column that it has."""
-    columns: dict[str, str] = {}
-    for key in sorted({key for record in records for key in record.cells.get(PARAMS, {})}):
-        column = text(key)
-        while column in (*RECORD, *FIGURE, *columns.values()):
-            column = f"param.{column}"
-        columns[key] = column
-    return columns

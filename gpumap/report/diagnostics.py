@@ -91,14 +91,11 @@ def _broken(line: str, columns: int) -> Iterator[str]:
     if width(line) <= columns or columns - len(inset) < _LEAST or _PASTED in line:
         yield line
         return
-    piece = ""
-    for word in line.split():
-        if piece and width(f"{inset}{piece} {word}") > columns:
-            yield f"{inset}{printable(piece)}"
-            piece = word
-        else:
-            piece = f"{piece} {word}" if piece else word
-    yield f"{inset}{printable(piece)}"  # a new line must not begin a command of CI's
+    from textwrap import wrap
+
+    pieces = wrap(line, columns, subsequent_indent=inset, break_long_words=False,
+                  break_on_hyphens=False)  # fmt: skip
+    yield from map(printable, pieces)  # a new line must not begin a command of CI's
 
 
 def _lines(

@@ -57,7 +57,7 @@ def render(shown: Shown, style: Style) -> str:
 def _annotations(shown: Shown) -> Iterator[str]:
     found: dict[Level, list[str]] = {level: [] for level in _LEVELS}
     for level, code, message in _messages(shown):
-        title = _property(f"gpumap {shown.kind}: {code}")
+        title = _property(f"gpumap {shown.report.kind}: {code}")
         found[level].append(f"::{level} title={title}::{_data(*message)}")
     for level, lines in found.items():
         yield from lines[:MOST]
@@ -67,15 +67,14 @@ def _annotations(shown: Shown) -> Iterator[str]:
 
 def _messages(shown: Shown) -> Iterator[tuple[Level, str, Sequence[str]]]:
     """Yield what is to be annotated: its level, its code and the lines of its message."""
-    if shown.headline is not None:
-        yield "notice", "headline", (shown.headline.text,)
-    for problem in shown.problems:
+    yield "notice", "headline", (shown.headline.text,)
+    for problem in shown.report.errors:
         level = _OF_SEVERITY[problem.diagnostic.severity] if problem.exit == 0 else "error"
         yield level, problem.diagnostic.code, _message(problem.diagnostic)
-    for note in shown.notes:
+    for note in shown.report.notes:
         yield _OF_SEVERITY[note.severity], note.code, _message(note)
     run = shown.outcome
-    if run.state != "passed" and all(problem.exit == 0 for problem in shown.problems):
+    if run.state != "passed" and all(problem.exit == 0 for problem in shown.report.errors):
         yield "notice" if run.state == "skipped" else "error", run.word, (run.text,)
 
 

@@ -41,17 +41,18 @@ _COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as an XML document."""
+    report = shown.report
     suites: dict[str, list[Record]] = {}
     for record in shown.records():
         if record.outcome is not None:
             suites.setdefault(_SUITES.get(record.kind, f"{record.kind}s"), []).append(record)
     counts = _counts(test for tests in suites.values() for test in tests)
     del counts["skipped"]  # Jenkins' schema has it of suites only
-    root = ET.Element("testsuites", {"name": "gpumap", "time": f"{shown.elapsed:.6f}"} | counts)
+    root = ET.Element("testsuites", {"name": "gpumap", "time": f"{report.elapsed:.6f}"} | counts)
     for sort, tests in suites.items():
-        name = f"gpumap.{printable(shown.kind)}.{sort}"
+        name = f"gpumap.{printable(report.kind)}.{sort}"
         seconds = math.fsum(test.seconds for test in tests)
-        about = {"name": name, "timestamp": printable(shown.started), "time": f"{seconds:.6f}"}
+        about = {"name": name, "timestamp": printable(report.started), "time": f"{seconds:.6f}"}
         suite = ET.SubElement(root, "testsuite", about | _counts(tests))
         if sort == "run":
             _properties(suite, _about(shown))
@@ -62,15 +63,15 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
 
 
 def _about(shown: Shown) -> Iterator[tuple[str, str]]:
-    if shown.headline is not None:
-        yield "headline", shown.headline.text
-    yield "status", shown.status
-    yield "exit_code", str(shown.exit_code)
-    yield "simulated", str(shown.simulated).lower()
-    if shown.source is not None:
-        yield "map", shown.source.text
+    report = shown.report
+    yield "headline", shown.headline.text
+    yield "status", report.status
+    yield "exit_code", str(report.exit_code)
+    yield "simulated", str(report.simulated).lower()
+    if report.source is not None:
+        yield "map", report.source.text
     yield from ((name, text) for name, text in shown.machine() if name == _FINGERPRINT)
-    yield from ((f"note.{note.code}", note.message) for note in shown.notes)
+    yield from ((f"note.{note.code}", note.message) for note in report.notes)
 
 
 def _tests(suite: ET.Element, tests: Sequence[Record], classname: str) -> None:

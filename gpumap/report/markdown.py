@@ -1,12 +1,8 @@
 """A report as GitHub-flavoured Markdown: for a step's summary, a comment, a page.
 
-The heading is the headline; status and exit code, errors and notes come next, then the tables, and
-at the end, folded, every row by its id. Figures are written as they are. Every other text of the
-report is in a code span (`code`): there nothing is a link, a mention, an emoji, HTML or formatting,
-and no cell ends at a `|` of a name.
-
-A step's summary on GitHub holds 1 MiB, and one that is longer is dropped as a whole: so what does
-not fit is left out from the end, and a line says so.
+The heading is the headline; status and exit code, errors and notes come next, then the tables.
+Figures are written as they are. Every other text of the report is in a code span (`code`): there
+nothing is a link, a mention, an emoji, HTML or formatting, and no cell ends at a `|` of a name.
 """
 
 from __future__ import annotations
@@ -23,12 +19,9 @@ if TYPE_CHECKING:
 
     from gpumap.errors import Diagnostic
     from gpumap.report import Style
-    from gpumap.report.parts import Section, Shown, Text
+    from gpumap.report.parts import Shown, Text
 
-LIMIT = 2**20  # bytes of a step's summary
-_ELSEWHERE = ("aside", "names")  # sections of which the notes and the map say the same
-_CUT = "The rest does not fit into 1 MiB and is left out; `--format json` has all of it."
-_ROOM = 256  # bytes, for what is said of a cut
+_ASIDE = "aside"  # the section of which the notes say the same
 _NUMBER = r"-?[\d.,]+(e[+-]\d+)?"
 _FIGURE = re.compile(
     rf"-|{_NUMBER}( ?[A-Za-zµ/%]{{1,9}})?( ±\d+%)?( \[{_NUMBER}, {_NUMBER}\])?( < {_NUMBER})?",
@@ -36,12 +29,11 @@ _FIGURE = re.compile(
 )
 _WORD = re.compile(r"[a-z0-9][a-z0-9%/ -]*")  # of our own: kinds, statuses, heads of columns
 _TICKS = re.compile("`+")
-_FOLDED, _UNFOLDED = "<details><summary>Every row</summary>", "</details>"
 
 
 def render(shown: Shown, style: Style) -> str:
-    """Return the report as Markdown of at most LIMIT bytes."""
-    return "".join(f"{line}\n" for line in _fitting(_lines(shown, style)))
+    """Return the report as Markdown."""
+    return "".join(f"{line}\n" for line in _lines(shown, style))
 
 
 def code(text: str) -> str:
@@ -55,19 +47,16 @@ def code(text: str) -> str:
 
 
 def _lines(shown: Shown, style: Style) -> Iterator[str]:
-    simulated = ", simulated" if shown.simulated else ""
-    kind, status = _word(shown.kind), _word(shown.status)
-    if shown.headline is not None:
-        yield f"## {code(shown.headline.text)}"
-        yield ""
-    yield f"gpumap {kind}: {status}, exit code {shown.exit_code}{simulated}"
+    report = shown.report
+    simulated = ", simulated" if report.simulated else ""
+    kind, status = _word(report.kind), _word(report.status)
+    yield from (f"## {code(shown.headline.text)}", "")
+    yield f"gpumap {kind}: {status}, exit code {report.exit_code}{simulated}"
     yield ""
     yield from _listed("Errors", shown.errors())
     yield from _listed("Notes", shown.told())
     for section in shown.sections(style.verbose):
-        if section.name == "rows":
-            yield from _folded(section)
-        elif section.name not in _ELSEWHERE:
+        if section.name != _ASIDE:
             for part in section.parts:
                 yield from _tabled(part) if isinstance(part, Table) else _text(part)
 
@@ -80,15 +69,6 @@ def _text(text: Text) -> Iterator[str]:
     elif not text.title:
         for line in text.lines:
             yield from (code(line), "")
-
-
-def _folded(section: Section) -> Iterator[str]:
-    """Yield tables that open by a click, without their titles."""
-    yield from (_FOLDED, "")
-    for part in section.parts:
-        if isinstance(part, Table):
-            yield from _table(part.columns, part.rows)
-    yield from (_UNFOLDED, "")
 
 
 def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
@@ -148,15 +128,3 @@ def _cell(text: str, bare: bool) -> str:  # noqa: FBT001 - one for each column
 
 def _word(text: str) -> str:
     return text if _WORD.fullmatch(text) else code(text)
-
-
-def _fitting(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines that fit, with what ends a cut one."""
-    left, folded = LIMIT - _ROOM, False
-    for line in lines:
-        left -= len(line.encode()) + 1
-        if left < 0:
-            yield from ("", *((_UNFOLDED, "") if folded else ()), _CUT)
-            return
-        folded = line == _FOLDED or (folded and line != _UNFOLDED)
-        yield line

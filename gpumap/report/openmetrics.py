@@ -26,9 +26,10 @@ _LABELS = ("bench", "case", "names", "backend")  # of a record, beside the name 
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the figures as text that ends in ``# EOF``."""
-    source = shown.source.text if shown.source else None
+    report = shown.report
+    source = report.source.text if report.source else None
     run = _labels((("command", shown.title), ("map", source)))
-    lines = [*_family(Metric("exit_code", "1"), "How the run ended.", [(run, shown.exit_code)])]
+    lines = [*_family(Metric("exit_code", "1"), "How the run ended.", [(run, report.exit_code)])]
     for metric, found in points(shown).items():
         lines += _family(metric, metric.meaning, [(_of(p), p.figure.value) for p in found])
         for end in ("low", "high"):

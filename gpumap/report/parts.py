@@ -6,17 +6,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from gpumap.errors import Diagnostic
-    from gpumap.model import Estimate, Headline, MapText, Problem
+    from gpumap.model import Estimate, Headline, Report
     from gpumap.report.charts import Chart
     from gpumap.report.table import Table
 
 State = Literal["passed", "failed", "error", "skipped"]
-Name = Literal[
-    "aside", "map", "names", "plan", "diagnoses", "devices", "tables", "verdicts", "rows", "method"
-]
+Name = Literal["aside", "map", "plan", "diagnoses", "devices", "tables", "verdicts", "method"]
 
 
 class Text(NamedTuple):
@@ -45,8 +43,7 @@ class Section(NamedTuple):
     """Parts of a report that have one place on a page.
 
     Attributes:
-        name: Which place: `aside` is what a page shows elsewhere, `names` the map as a table,
-            `rows` what is folded away, `method` how it was measured.
+        name: Which place: `aside` is what a page shows elsewhere, `method` how it was measured.
         parts: What it shows, in order.
     """
 
@@ -98,56 +95,36 @@ class Shown(NamedTuple):
     """A report as its formats show it; what only some of them need is made when they call for it.
 
     Attributes:
-        kind: The command.
+        report: It.
         title: The command as it was called, in short.
-        argv: The arguments of the whole line.
-        status: The answer in one word.
-        exit_code: The same as a number.
-        simulated: Whether a script had a part in it.
-        started: UTC, ISO 8601.
-        elapsed: Seconds.
-        headline: The answer; None: it is not finished.
+        headline: The answer.
         outcome: How the run ended.
-        source: The text of the map.
-        problems: Errors, and what was let pass.
-        notes: What is worth knowing.
         in_sections: Codes of the notes and errors that sections have too.
         sections: Yields what is shown; with True all of it.
         charts: Yields what is drawn.
-        doubts: Yields why figures are not to be trusted.
         records: Yields what was measured, found and judged.
         machine: Yields what tells the machine from another one.
     """
 
-    kind: str
+    report: Report
     title: str
-    argv: tuple[str, ...]
-    status: str
-    exit_code: int
-    simulated: bool
-    started: str
-    elapsed: float
-    headline: Headline | None
+    headline: Headline
     outcome: Outcome
-    source: MapText | None
-    problems: tuple[Problem, ...]
-    notes: tuple[Diagnostic, ...]
     in_sections: tuple[str, ...]
     sections: Callable[[bool], Iterator[Section]]
     charts: Callable[[], Iterable[Chart]]
-    doubts: Callable[[], Sequence[str]]
     records: Callable[[], Iterator[Record]]
     machine: Callable[[], Iterator[tuple[str, str]]]
 
     def errors(self) -> list[Diagnostic]:
         """Return what is wrong, without what sections have."""
-        wrong = [problem.diagnostic for problem in self.problems if problem.exit != 0]
+        wrong = [problem.diagnostic for problem in self.report.errors if problem.exit != 0]
         return [found for found in wrong if found.code not in self.in_sections]
 
     def told(self) -> list[Diagnostic]:
         """Return what was let pass, and the notes."""
-        passed = [problem.diagnostic for problem in self.problems if problem.exit == 0]
-        return [*passed, *self.notes]
+        passed = [problem.diagnostic for problem in self.report.errors if problem.exit == 0]
+        return [*passed, *self.report.notes]
 
 
 def unique(names: Iterable[str]) -> Iterator[str]:

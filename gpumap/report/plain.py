@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.parts import Shown, Text
 
-_ELSEWHERE = ("names", "rows")  # sections of which a terminal shows the essence in others
-
 
 def render(shown: Shown, style: Style) -> str:
     """Return the report as plain text."""
@@ -36,15 +34,15 @@ def report(
     """
     lines = list(_sections(shown, room, verbose=verbose, filled=filled))
     # of an error without anything to show, stderr says all that there is
-    told = shown.status != "error" or any(line.parts for line in lines)
-    if shown.headline is not None and told:
+    told = shown.report.status != "error" or any(line.parts for line in lines)
+    if told:
         yield from _filled(shown.headline.text, room if filled else None, shown.headline.level)
     yield from lines
 
 
 def _sections(shown: Shown, room: int | None, *, verbose: bool, filled: bool) -> Iterator[Line]:
     for section in shown.sections(verbose):
-        for part in section.parts if section.name not in _ELSEWHERE else ():
+        for part in section.parts:
             if isinstance(part, Table):
                 yield from [Line()] if part.title else []
                 yield from table(part, room, whole=verbose)

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from gpumap.report import plain
 from gpumap.report.parts import tone
-from gpumap.text import width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +23,8 @@ _LOOKS = {  # of lines
     **dict.fromkeys(("below", "partly"), "bold yellow"),
     **dict.fromkeys(("failed", "not used"), "bold red"),
     **dict.fromkeys(("untrusted", "unclear"), "yellow"),
-    **dict.fromkeys(("bold", "title", "head", "record"), "bold"),
+    **dict.fromkeys(("bold", "title", "record"), "bold"),
+    "head": "bold underline",
     **dict.fromkeys(("footer", "note"), "dim"),
     "ok": "green",
 }
@@ -56,8 +56,4 @@ def printed(lines: Iterable[Line], style: Style) -> str:
         text = Text.assemble(*parts, style=_LOOKS.get(line.look, ""))
         text.rstrip()
         console.print(text, soft_wrap=True)
-        if line.look == "head":
-            indent, *heads = (part for part, _ in line.parts)
-            rule = ("─" if style.signs else "-") * width("".join(heads))
-            console.print(Text(f"{indent}{rule}"), soft_wrap=True)
     return stream.getvalue()

@@ -62,7 +62,7 @@ def points(shown: Shown) -> dict[Metric, list[Point]]:
         for name, figure in record.figures.items():
             if figure.unit and not figure.impossible:
                 found[Metric(name, figure.unit)].append((figure, record))
-    mark = " (simulated)" if shown.simulated else ""
+    mark = " (simulated)" if shown.report.simulated else ""
     return {metric: list(_series(each, mark)) for metric, each in found.items()}
 
 

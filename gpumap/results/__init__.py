@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from gpumap.judge.headline import AnswerOf, Question
+    from gpumap.judge.headline import Question
     from gpumap.model import Headline, Report
     from gpumap.report.charts import Chart
     from gpumap.report.parts import Record, Section
@@ -26,39 +26,23 @@ class ResultSpec(NamedTuple):
 
     Attributes:
         sections: Yields what is shown, in order; with True all of it.
-        question: What the headline answers; of rows what returns the answer of each benchmark.
+        question: What the headline answers.
         records: Yields what was measured and found, with its figures.
         charts: Yields what is drawn.
-        doubts: Yields why figures are not to be trusted.
         in_sections: Codes of the notes and errors that the sections have too.
     """
 
     sections: Callable[[Report, Any, bool], Iterator[Section]]
-    question: Question | AnswerOf
+    question: Question
     records: Callable[[Report, Any], Iterable[Record]] = _none
     charts: Callable[[Report, Any], Iterable[Chart]] = _none
-    doubts: Callable[[Report, Any], Iterable[str]] = _none
     in_sections: tuple[str, ...] = ()
 
 
-# The module of each type of result, by its name: `SPEC` there; loaded when there is such a result.
-MODULES = {
-    "Checked": "gpumap.results.checked",
-    "Listed": "gpumap.results.listed",
-    "Compared": "gpumap.results.compared",
-    "Measured": "gpumap.results.measured",
-    "Tested": "gpumap.results.tested",
-    "Diagnosed": "gpumap.results.diagnosed",
-    "Screened": "gpumap.results.screened",
-    "Watched": "gpumap.results.watched",
-    "Scaled": "gpumap.results.scaled",
-    "Predicted": "gpumap.results.predicted",
-}
-
-
 def spec_of(report: Report) -> ResultSpec:
-    """Return what a report's type of result shows."""
-    found: ResultSpec = import_module(MODULES[type(report.result).__name__]).SPEC
+    """Return what a report's type of result shows: `SPEC` of the file that is called as it."""
+    name = type(report.result).__name__.lower()
+    found: ResultSpec = import_module(f"gpumap.results.{name}").SPEC
     return found
 
 

@@ -9,9 +9,9 @@ from gpumap.report.parts import Section, Text
 from gpumap.results import mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from gpumap.model import Acceptance, Binding, Report
+    from gpumap.model import Binding, Report
     from gpumap.report.table import Table
 
 DISTURBED = "cpu-contention"  # the note that other processes had the cores
@@ -22,7 +22,6 @@ def around(
     report: Report,
     tables: Iterable[Table],
     method: Iterable[str] = (),
-    accepted: Sequence[Acceptance] = (),
     *,
     bindings: Iterable[Binding] = (),
     verbose: bool,
@@ -33,25 +32,18 @@ def around(
         report: of it.
         tables: of its figures; without any there is nothing else.
         method: how they were found.
-        accepted: how the report became a base.
         bindings: of names that no map has, where there is none.
         verbose: with the whole id of what was judged.
     """
     yield from aside(report)
     yield from mapped.sections(report.bindings or bindings)
     yield Section("tables", tuple(tables))
-    yield from _judged(report, accepted, verbose=verbose)
-    if lines := tuple(method):
-        yield Section("method", (Text(lines, look="footer", gap=True, filled=True),))
-
-
-def _judged(report: Report, accepted: Sequence[Acceptance], *, verbose: bool) -> Iterator[Section]:
-    """Yield the tables of what was judged, and of what was accepted as it is."""
-    if report.verdicts or accepted:
+    if report.verdicts:
         from gpumap.results import verdicts
 
-        found = verdicts.judged(report, verbose=verbose)
-        yield Section("verdicts", (*found, *verdicts.accepted(accepted)))
+        yield Section("verdicts", tuple(verdicts.judged(report, verbose=verbose)))
+    if lines := tuple(method):
+        yield Section("method", (Text(lines, look="footer", gap=True, filled=True),))
 
 
 def aside(report: Report) -> Iterator[Section]:

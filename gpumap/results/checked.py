@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 def sections(report: Report, result: Checked, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001
     """Yield what is true of each name of a map."""
-    true = report.status in ("ok", "no")
-    for section in mapped.sections(report.bindings):
-        if true or section.name == "names":
-            yield section
+    if report.status in ("ok", "no"):
+        yield from mapped.sections(report.bindings)
     yield from aside(report)
 
 

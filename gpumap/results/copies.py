@@ -21,6 +21,7 @@ from gpumap.model import Fit, Measurement
 from gpumap.report.table import Table
 from gpumap.results.cells import rates, ratio, trust
 from gpumap.text import NAME, middle, narrow, short
+from gpumap.units import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -164,14 +165,6 @@ def _gained(way: str, rows: Sequence[Measurement]) -> str:
     return (
         f"{way} {', '.join(f'{name}{ratio(row, ())}' for name, row in zip(own, rows, strict=True))}"
     )
-
-
-def amount(nbytes: float) -> str:
-    """Return a size without zeros that tell nothing: ``400 kB``, ``16 MiB``."""
-    binary = nbytes >= 1024 and nbytes % 1024 == 0  # noqa: PLR2004 - a KiB
-    text = units.memory(int(nbytes)) if binary else units.single(nbytes, "B")
-    number, _, unit = text.partition(" ")
-    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
 
 
 ODD = "odd-pair"

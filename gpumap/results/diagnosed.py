@@ -10,7 +10,7 @@ from gpumap.judge.headline import Question
 from gpumap.model import EQUAL_WITHIN
 from gpumap.report.parts import Record, Section, Text
 from gpumap.report.table import Table
-from gpumap.results import ResultSpec, mapped
+from gpumap.results import ResultSpec
 from gpumap.results.outcomes import of_diagnosis
 
 if TYPE_CHECKING:
@@ -116,8 +116,6 @@ def sections(report: Report, result: Diagnosed, verbose: bool) -> Iterator[Secti
         for n, found in enumerate(result.diagnoses)
     ]
     remarks = Text(tuple(_remarks(report, result)), look="bold", gap=True)
-    if report.bindings:
-        yield mapped.names(report.bindings)
     yield Section("diagnoses", (*texts, *examples(result.diagnoses), remarks))
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.report.parts import Section, Text
 from gpumap.report.table import RIGHT as FIGURES
-from gpumap.report.table import Table
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
@@ -16,29 +15,15 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Device
 
 DEVICE_COLUMNS = (
-    "device", "name", "identity", "memory", "free", "units", "node", "cores", "hardware", "link",
-    "driver",
+    "device", "name", "identity", "memory", "free", "units", "node", "cores", "link", "driver",
 )  # fmt: skip
 ON_THE_RIGHT = frozenset((*FIGURES, "memory", "free", "units", "node"))
-_TITLE = "Map"
 
 
 def sections(bindings: Iterable[Binding]) -> Iterator[Section]:
-    """Yield a line for each name with its device, and the same as a table."""
-    every = tuple(bindings)
-    if every:
-        lines = tuple(map(mapped_line, every))
-        yield Section("map", (Text(lines, _TITLE, "ok"),))
-        yield names(every)
-
-
-def names(bindings: Iterable[Binding]) -> Section:
-    """Return names with their devices as a table, without columns that are empty."""
-    columns = ("name", *DEVICE_COLUMNS[:1], "is", *DEVICE_COLUMNS[2:])
-    lines = tuple((b.name, *device_row(b.device)) for b in bindings)
-    return Section(
-        "names", (Table("names and their devices", columns, lines, (), right=ON_THE_RIGHT).full(),)
-    )
+    """Yield a line for each name with its device."""
+    if lines := tuple(map(mapped_line, bindings)):
+        yield Section("map", (Text(lines, "Map", "ok"),))
 
 
 def mapped_line(binding: Binding) -> str:
@@ -64,7 +49,6 @@ def device_row(device: Device) -> tuple[str, ...]:
         "-" if device.units is None else str(device.units),
         "-" if device.numa_node is None else str(device.numa_node),
         ranges(device.cores) or "-",
-        _hardware(device),
         _link(device),
         (device.driver or "-"),
     )
@@ -77,16 +61,3 @@ def _link(device: Device) -> str:
         return "-"
     width = device.facts.get("link_width", most)
     return f"PCIe {generation} x{width}" + (f" of x{most}" if width != most else "")
-
-
-def _hardware(device: Device) -> str:
-    """Return the hardware, numbered elements of one sort gathered: ``core:0-3``."""
-    sorts: dict[str, list[int]] = {}
-    others = []
-    for element in sorted(device.hardware):
-        sort, _, number = element.rpartition(":")
-        if sort == "core" and number.isdigit():
-            sorts.setdefault(sort, []).append(int(number))
-        else:
-            others.append(element)
-    return " ".join([*(f"{sort}:{ranges(numbers)}" for sort, numbers in sorts.items()), *others])

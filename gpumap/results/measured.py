@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.answers import of_bench
-from gpumap.figures import estimate
+from gpumap.judge.headline import MEASURED, Question, measured
 from gpumap.judge.inconclusive import too_few
 from gpumap.report.parts import Section, Text
-from gpumap.report.table import Table
 from gpumap.results import ResultSpec, charts, mapped, records, rows
 from gpumap.results.around import STOPPED, around, aside, stopped
-from gpumap.results.outcomes import of_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Measured, Measurement, Report
+    from gpumap.model import Measured, Report
     from gpumap.report.charts import Chart
     from gpumap.report.parts import Record
+    from gpumap.report.table import Table
 
 _LATE = 5.0  # seconds over the budget that go without saying
-EVERY_TITLE = "Every row"
-EVERY = ("id", "status", "flags or reason", "time")
 
 
 def sections(
@@ -46,9 +42,7 @@ def sections(
         yield Section("plan", (Text(tuple(_plan(report, result)), "Plan", gap=True),))
     else:
         tables = (*before, *_tables(report, verbose), *after)
-        yield from around(report, tables, method(report), result.accepted, verbose=verbose)
-    if result.measurements:
-        yield Section("rows", (every(result.measurements),))
+        yield from around(report, tables, method(report), verbose=verbose)
 
 
 def _tables(report: Report, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
@@ -57,17 +51,6 @@ def _tables(report: Report, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
 
         yield ranks.table(report.ranks)
     yield from rows.tables(report, verbose=verbose)
-
-
-def every(measurements: Sequence[Measurement]) -> Table:
-    """Return the rows; those that were not measured with the reason."""
-    return Table(EVERY_TITLE, EVERY, tuple(map(_of_every, measurements)), ())
-
-
-def _of_every(row: Measurement) -> tuple[str, ...]:
-    outcome = of_row(row)
-    why = outcome.text if row.status == "ok" else f"{outcome.word}: {outcome.text}"
-    return row.case.id, row.status, why, estimate(row.time)
 
 
 def _plan(report: Report, result: Measured) -> Iterator[str]:
@@ -145,19 +128,10 @@ def recorded(report: Report, result: Measured) -> Iterator[Record]:  # noqa: ARG
     yield from map(records.of_fit, result.fits)
 
 
-def doubts(report: Report, result: Measured) -> Iterator[str]:
-    """Yield why figures of rows are not to be trusted: few samples, flags."""
-    shown = [] if result.plans else [row for row in rows.shown(report) if row.status == "ok"]
-    if thin := sum(map(too_few, shown)):
-        yield f"{thin} of {len(shown)} rows have fewer than 6 samples, and so no interval"
-    counts = Counter(flag for row in shown for flag in row.flags)
-    for flag, count in counts.most_common():
-        yield f"{count} of {len(shown)} rows: {flag}"
-
-
 def drawn(report: Report, result: Measured) -> Iterable[Chart]:
     """Return the charts of rows; of a dry run there are none."""
     return () if result.plans else charts.charts(report)
 
 
-SPEC = ResultSpec(sections, of_bench, recorded, drawn, doubts)
+QUESTION = Question(lambda report, _: measured(report, of_bench), MEASURED)
+SPEC = ResultSpec(sections, QUESTION, recorded, drawn)

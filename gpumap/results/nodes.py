@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.model import Screened, worst
 from gpumap.report.table import Table
-from gpumap.results.several import table_as
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumap.model import Report
-    from gpumap.report import Style
 
 
 class Node(NamedTuple):
@@ -21,6 +19,11 @@ class Node(NamedTuple):
     name: str
     verdict: str
     why: str
+
+    @property
+    def fit(self) -> bool:
+        """Return whether it may take a job."""
+        return self.verdict == "fit"
 
     @classmethod
     def of(cls, name: str, report: Report) -> Node:
@@ -35,26 +38,8 @@ class Node(NamedTuple):
         return cls(name, "fit" if fit else "cannot-tell" if verdict == "fit" else verdict, text)
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """The nodes of a folder of reports."""
-
-    every: Sequence[Node]
-
-    def names(self, *, fit: bool) -> list[str]:
-        """Return the names of those that are fit, or of all others."""
-        return [node.name for node in self.every if (node.verdict == "fit") is fit]
-
-    def table(self) -> Table:
-        """Return a row for each, those that are not fit first."""
-        nodes = sorted(self.every, key=lambda node: (node.verdict == "fit", node.name))
-        title = f"{len(self.names(fit=True))} of {len(nodes)} nodes are fit"
-        return Table(title, ("node", "verdict", "why"), tuple(map(tuple, nodes)), ())
-
-    def data(self) -> dict[str, Any]:
-        """Return the same as JSON has it."""
-        return {"nodes": [node._asdict() for node in self.every]}
-
-    def render(self, format_: str, style: Style) -> str:
-        """Return the table in one of the formats of several reports."""
-        return table_as(format_, style, self.table(), self.data)
+def table(nodes: Sequence[Node]) -> Table:
+    """Return a row for each node, those that are not fit first."""
+    rows = tuple(map(tuple, sorted(nodes, key=lambda node: (node.fit, node.name))))
+    title = f"{sum(node.fit for node in nodes)} of {len(nodes)} nodes are fit"
+    return Table(title, ("node", "verdict", "why"), rows, ())

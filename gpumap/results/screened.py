@@ -10,7 +10,7 @@ from gpumap.judge.headline import Question
 from gpumap.model import worst
 from gpumap.report.parts import Outcome, Record, Section, Text
 from gpumap.report.table import Table
-from gpumap.results import ResultSpec, mapped
+from gpumap.results import ResultSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +31,6 @@ _STATES: dict[str, State] = {"fit": "passed", "wrong-data": "error", "cannot-tel
 
 def sections(report: Report, result: Screened, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
     """Yield the verdict of each name, what is not fit and its fix; with -v every item."""
-    if report.bindings:
-        yield mapped.names(report.bindings)
     if not result.checks:
         return
     entries = report.map.entries if report.map else ()

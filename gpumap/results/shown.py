@@ -6,7 +6,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from gpumap.model import Estimate
+from gpumap.model import Estimate, Headline
 from gpumap.report import render as text
 from gpumap.report.parts import Outcome, Record, Shown
 from gpumap.results import spec_of
@@ -17,7 +17,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Headline, Problem, Report, Verdict
+    from gpumap.model import Problem, Report, Verdict
     from gpumap.report import Style
 
 _OF_LIMITS = ("limit", "missing", "inconclusive")  # codes of what is an error because of one
@@ -37,23 +37,13 @@ def shown(report: Report) -> Shown:
     spec, result = spec_of(report), report.result
     about = report.argv[:2] if report.kind == "bench" else (report.kind,)
     return Shown(
-        kind=report.kind,
+        report=report,
         title=" ".join(("gpumap", *(about or (report.kind,)))),
-        argv=report.argv,
-        status=report.status,
-        exit_code=report.exit_code,
-        simulated=report.simulated,
-        started=report.started,
-        elapsed=report.elapsed,
-        headline=report.headline,
+        headline=report.headline or Headline("failed", f"{report.kind}: {report.status}"),
         outcome=of_run(report),
-        source=report.source,
-        problems=report.errors,
-        notes=report.notes,
         in_sections=spec.in_sections,
         sections=partial(spec.sections, report, result),
         charts=partial(spec.charts, report, result),
-        doubts=lambda: [*warnings(report), *spec.doubts(report, result)],
         records=partial(_records, report),
         machine=partial(_machine, report),
     )

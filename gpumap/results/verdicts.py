@@ -1,4 +1,4 @@
-"""Verdicts as tables: one of limits, one of changes; what was accepted as a base."""
+"""Verdicts as tables: one of limits, one of changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpumap.text import NAME, middle
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.model import Acceptance, Report, Verdict
+    from gpumap.model import Report, Verdict
 
 _CONTROL = "vs control"
 _NAMES = "names"  # the key of an id
@@ -40,16 +40,6 @@ def judged(report: Report, *, verbose: bool = False) -> Iterator[Table]:
         yield _limits(limits, called)
     if others:
         yield _changes(sorted(others, key=rank), called)
-
-
-def accepted(found: Sequence[Acceptance]) -> Iterator[Table]:
-    """Yield the table of how a report became a base, if it did."""
-    if found:
-        rows = tuple(
-            (a.when, a.reason, ", ".join(_counted(n, w) for w, n in a.verdicts.items()) or "-")
-            for a in found
-        )
-        yield Table("accepted in the place of a base", ("when", "reason", "verdicts"), rows, ())
 
 
 def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:

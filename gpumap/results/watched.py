@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
-from gpumap.judge.traces import HOST, TARGET, summary
+from gpumap.judge.traces import HOST, TARGET, summary, total
 from gpumap.report.parts import Record
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
@@ -19,8 +19,8 @@ from gpumap.units import counted, time_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.traces import ImplicitCopies, Summary
-    from gpumap.model import Busy, Ran, Report, Trace, Watched
+    from gpumap.judge.traces import Busy, Ran, Summary
+    from gpumap.model import Report, Trace, Watched
     from gpumap.report.parts import Section
 
 COLUMNS = {
@@ -77,8 +77,8 @@ def _table(
     return Table(title, COLUMNS[kind], rows[:MOST], (*more, *remarks))
 
 
-def _moved(ran: ImplicitCopies) -> tuple[str, ...]:
-    shape = " x ".join(map(str, ran.shape or ())) or "()"
+def _moved(ran: Ran) -> tuple[str, ...]:
+    shape = " x ".join(map(str, ran.shape)) or "()"
     return ran.name, _place(ran), shape, *_sums(ran), ran.line or _UNKNOWN
 
 
@@ -87,7 +87,7 @@ def _place(ran: Ran) -> str:
 
 
 def _sums(ran: Ran) -> tuple[str, str, str]:
-    return str(ran.count), units.memory(ran.nbytes), _duration(ran.seconds)
+    return str(ran.events), units.memory(ran.nbytes), _duration(ran.seconds)
 
 
 def _busy(busy: Busy, refs: Mapping[str, str]) -> tuple[str, ...]:
@@ -108,12 +108,12 @@ def _about(trace: Trace) -> Iterator[str]:
 
 def _moved_in_all(found: Summary, trace: Trace) -> str:
     """Return the sum, also where there is nothing to add up: no table says nothing."""
-    moved = found.moved
-    if not moved.count:
+    if not found.implicit:
         return "none: every transfer was requested" if trace.events else "none"
-    known = f"{_duration(moved.seconds)} together"
-    cost = "times unknown" if moved.seconds is None else known
-    return f"in all {counted(moved.count, 'transfer')}, {units.memory(moved.nbytes)}, {cost}"
+    seconds = total(each.seconds for each in found.implicit)
+    cost = "times unknown" if seconds is None else f"{_duration(seconds)} together"
+    count = counted(sum(each.events for each in found.implicit), "transfer")
+    return f"in all {count}, {units.memory(found.moved)}, {cost}"
 
 
 def _times(found: Summary) -> Iterator[str]:
@@ -121,8 +121,6 @@ def _times(found: Summary) -> Iterator[str]:
     if found.span is not None:
         whole = _duration(found.span)
         yield f"share: of {whole}, from the start of the first event to the end of the last one"
-    if found.overlap is not None:
-        yield f"overlap of the devices, of operations: {_share_of(found.overlap)}"
     if found.untimed:
         yield (
             f"{found.untimed} events have no times: their device cannot tell when its queue came "
@@ -152,7 +150,7 @@ def _trace(trace: Trace) -> Iterator[Record]:
     """Yield what ran and how busy each device was; an unknown time has no value."""
     found, id_ = summary(trace), f"context {trace.number}"
     for ran in found.ran:
-        cells = {"case": ran.name, "names": ran.device, "n": ran.count,
+        cells = {"case": ran.name, "names": ran.device, "n": ran.events,
                  "flags": "implicit" if ran.implicit else ""}  # fmt: skip
         figures = {"time": known(ran.seconds, "s"), "bytes": known(ran.nbytes, "B")}
         yield Record("ran", id_, cells, figures)

@@ -9,7 +9,7 @@ from cases import planned_case
 from worlds import SETTINGS, gpu, world
 
 from gpumap.engine import stopping
-from gpumap.engine.stopping import Blocks, Standing, deciding, outlook, unstable
+from gpumap.engine.stopping import Blocks, Standing, deciding, settled, unstable
 from gpumap.model import Group, Samples, Work, replace
 
 BINDINGS = world(gpu(0), gpu(1)).bindings
@@ -62,21 +62,21 @@ def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
 def test_ratios_settle_a_group_though_its_times_drift():
     """What hits all alike is not in the ratios."""
     found = {case.id: samples(drift()) for case in (SOLO, ONE, MANY, CONTROL)}
-    assert outlook(GROUP, found, QUIET).settled
-    assert not outlook(GROUP, {id_: found[id_] for id_ in (SOLO.id, ONE.id)}, QUIET).settled
+    assert settled(GROUP, found, QUIET)
+    assert not settled(GROUP, {id_: found[id_] for id_ in (SOLO.id, ONE.id)}, QUIET)
     other = replace(MANY, name="many+fetch")  # every compared row must be done
     noisy = found | {other.id: samples(noise(0.5))}
-    assert not outlook(Group((*GROUP.cases, other)), noisy, QUIET).settled
+    assert not settled(Group((*GROUP.cases, other)), noisy, QUIET)
 
 
 def test_where_no_row_is_compared_the_times_settle_it():
     """Also of a reference whose compared rows are lost; a control never keeps a group going."""
     still, noisy = samples([1.0] * 40), samples(noise(0.5))
-    for found, settled in (
+    for found, wanted in (
         ({SOLO.id: still, ONE.id: still}, True), ({SOLO.id: still, ONE.id: noisy}, False),
         ({CONTROL.id: noisy, ONE.id: still}, True), ({CONTROL.id: noisy}, True), ({}, True),
     ):  # fmt: skip
-        assert outlook(GROUP, found, QUIET).settled == settled
+        assert settled(GROUP, found, QUIET) == wanted
 
 
 @pytest.mark.parametrize(("values", "precision", "enough"), [
@@ -132,5 +132,5 @@ def test_two_looks_that_are_due_at_once_are_one():
 def test_a_run_that_is_to_use_its_whole_time_is_never_settled():
     samples = {case.id: Samples((0.01,) * 40, tuple(range(40))) for case in (ONE, MANY)}
     group = Group((ONE, MANY))
-    assert outlook(group, samples, SETTINGS).settled
-    assert not outlook(group, samples, replace(SETTINGS, whole=True)).settled
+    assert settled(group, samples, SETTINGS)
+    assert not settled(group, samples, replace(SETTINGS, whole=True))

@@ -70,8 +70,8 @@ class Silent:
     def planned(self, plan):
         self.heard.append(("planned", len(plan.cases)))
 
-    def block(self, seen):
-        self.heard.append(seen)
+    def block(self, group, done):
+        self.heard.append((group, done))
 
     def ended(self, measurements):
         self.heard.append(("ended", len(measurements)))

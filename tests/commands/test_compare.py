@@ -7,7 +7,6 @@ import shutil
 import pytest
 import saved_reports
 from flat_report import loads
-from report_schema import checked
 from scripts import RATE, asked, report, script
 from shell import Shell
 from tables import table
@@ -144,36 +143,11 @@ def test_another_machine_and_what_is_simulated_are_not_compared(pair):
     assert "`gpumap report BASE NEW` shows both side by side" in refused.err
 
 
-def test_accepting_writes_new_over_base(pair):
-    """With why, when and what inside; then it is the base, which keeps its history."""
-    answer = compare(pair, "--accept", "a new driver", "--format", "json")
-    base, new = (loads((pair.folder / f"{n}.json").read_text()) for n in ("base", "new"))
-    (entry,) = base.pop("accepted")
-    assert (answer.code, report(answer)["status"], new.pop("accepted")) == (0, "ok", [])
-    assert base.pop("digest") != new.pop("digest")
-    assert base == new
-    assert entry.pop("when").endswith("Z")
-    assert entry.pop("base_started") < entry["new_started"]
-    assert entry == {
-        "reason": "a new driver", "verdicts": {"regression": 1}, "new_started": new["started"],
-    }  # fmt: skip
-    assert "note: base.json is now " in answer.err
-    assert "warning: " in answer.err
-    assert (compare(pair).code, compare(pair, "--accept", "second\n<b>").code) == (0, 0)
-    history = checked((pair.folder / "base.json").read_text())
-    assert [(entry["reason"], entry["verdicts"]) for entry in history["accepted"]] == [
-        ("a new driver", {"regression": 1}), ("second\n<b>", {"pass": 1}),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("reason", "name"), [
-    ("", "new"), (" \n", "new"), ("yes", "wrong"), ("yes", "dry"), ("yes", "other"),
-])  # fmt: skip
-def test_what_is_not_accepted(pair, reason, name):
-    """Without a reason, what is broken, or another thing: the old base stays."""
-    before = (pair.folder / "base.json").read_bytes()
-    assert compare(pair, "--accept", reason, new=f"{name}.json").code == 2
-    assert (pair.folder / "base.json").read_bytes() == before
+def test_a_comparison_shows_the_map_of_the_new_report(gpumap):
+    fake = gpumap.fake(script())
+    saved(fake, "base.json")
+    saved(fake, "new.json", map_=TWO)
+    assert report(compare(fake, "--format", "json"))["map"]["text"] == TWO
 
 
 @pytest.mark.parametrize(("keys", "new", "code", "word", "told"), [

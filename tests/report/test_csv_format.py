@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_reports import case, copies, made, ok, passed
+from made_reports import passed
 
-from gpumap.model import replace
 from gpumap.report import Style
 from gpumap.report.csv import number, text
 from gpumap.results.shown import render
@@ -66,30 +65,3 @@ def test_no_text_begins_a_formula(value):
     cell = text(value)
     assert cell.isprintable()
     assert cell.lstrip(" ")[:1] not in tuple(FORMULAS) or float(cell.strip()) is not None
-
-
-@pytest.mark.parametrize(("params", "found"), [
-    ({"size": 64, "unit": "odd", "status": "=1", "=x": 1},
-     {"param.unit": "odd", "param.status": "'=1", "'=x": "1", "unit": "s", "status": "ok"}),
-    ({"status": "first", "param.status": "second", "a\n": 1, "a\\n": 2}, {"status": "ok"}),
-])  # fmt: skip
-def test_a_parameter_that_is_called_as_a_column_has_a_column_of_its_own(params, found):
-    """Neither overwrites the other, and no two share one; the header has each name once."""
-    report = made(measurements=(ok(replace(case(), params=params)),))
-    (first, *_) = of(report, "measurement")
-    header = render("csv", report, Style()).split("\r\n")[0].split(",")
-    assert found.items() <= first.items()
-    assert len(set(header)) == len(header)
-    assert {text(str(value)) for value in params.values()} <= set(first.values())
-
-
-def test_models_have_lines_of_their_own():
-    """A break-even is a figure of the row of its smallest size."""
-    found, fits = of(copies(), "measurement"), of(copies(), "fit")
-    even = next(line for line in found if line["metric"] == "break_even")
-    assert (even["value"], even["unit"], even["case"], even["bytes"], even["resident"]) == (
-        "4096.0", "B", "affine", "2048", "false",
-    )  # fmt: skip
-    assert [(line["metric"], line["status"], line["mode"]) for line in fits] == [
-        ("latency", "fits", "sync"), ("peak_bandwidth", "fits", "sync"),
-    ]  # fmt: skip

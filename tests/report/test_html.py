@@ -15,7 +15,7 @@ from saved_reports import written
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.extras import install, pip
-from gpumap.model import Estimate, replace
+from gpumap.model import replace
 from gpumap.model.io import read
 from gpumap.report import Style, html
 from gpumap.report.charts import COLORS
@@ -79,8 +79,8 @@ def test_a_page_has_its_landmarks_and_its_language(end):
     assert tree.find("body/header/div[@class]/h1").text
     ids = {element.get("id") for element in tree.iter() if element.get("id")}
     found = [section.get("aria-labelledby") for section in tree.iter("section")]
-    order = ("figures", "errors", "verdicts", "diagnoses", "devices", "plan", "tables", "rows",
-             "method", "notes", "map")  # fmt: skip
+    order = ("figures", "errors", "verdicts", "diagnoses", "devices", "plan", "tables", "method",
+             "notes", "map")  # fmt: skip
     assert found == [name for name in order if name in found]
     assert found[-1] == "map"
     assert set(found) <= ids
@@ -98,8 +98,8 @@ def test_a_table_is_in_a_region_that_the_keyboard_reaches(measured):
     assert {th.get("scope") for table in found for th in table.iter("th")} == {"col", "row"}
 
 
-def test_each_chart_has_a_name_its_text_beside_it_and_the_colours_of_the_page(measured):
-    """Who does not see it finds its figures; ink and font are those of the page."""
+def test_each_chart_has_a_name_and_the_colours_of_the_page(measured):
+    """Ink and font are those of the page."""
     text, tree = page(measured)
     figures = list(tree.iter("figure"))
     assert figures
@@ -107,7 +107,6 @@ def test_each_chart_has_a_name_its_text_beside_it_and_the_colours_of_the_page(me
         (svg,) = figure.iter("svg")
         title = words(figure.find("figcaption/h3"))
         assert (svg.get("role"), svg.get("aria-label")) == ("img", title)
-        assert any(re.search(r"\d", words(item)) for item in figure.iter("li"))
         drawn = ET.tostring(svg, encoding="unicode")
         assert {*re.findall(r"#[0-9a-f]{6}\b", drawn)} <= {*COLORS}
         assert "#000000" not in drawn
@@ -141,23 +140,6 @@ def test_every_colour_stands_out(scheme, ground):
     assert [color for color in COLORS if contrast(color) < 3.0] == []
 
 
-def test_many_names_leave_room_for_what_tells_rows_apart():
-    """In a picture their number stands for them; the text beside it has every one."""
-    names = ["$\\frac$", *(f"worker{n}" for n in range(1, 7)), "$x$"]  # no mathematics
-    passed = made_reports.passed(names)
-    row = passed.measurements[1]
-    rows = [
-        replace(row, case=replace(row.case, params=row.case.params | {"size": size}))
-        for size in (1024, 2048)
-    ]
-    _, tree = page(replace(passed, measurements=tuple(rows), verdicts=()))
-    drawn = {words(text) for text in tree.iter("text")}
-    assert {f"many on 8 devices, size {n}" for n in (1024, 2048)} <= drawn
-    assert "+".join(names) in words(tree.find(".//figcaption"))
-    _, tree = page(made_reports.passed(["$\\frac$", "$x$"]))
-    assert "many on $\\frac$+$x$" in {words(text) for text in tree.iter("text")}
-
-
 def test_a_chart_says_what_it_leaves_out():
     report = made_reports.passed()
     row = report.measurements[1]
@@ -184,22 +166,6 @@ def test_without_matplotlib_all_but_the_pictures_is_there(monkeypatch):
     assert escape(install("report")) in text
     assert list(tree.iter("svg")) == []
     assert "Speed-up of dot, fake" in words(tree)
-
-
-@pytest.mark.parametrize(("text", "why"), [
-    (None, "ValueError: Key backend: &#39;no such&#39;"),
-    (b"font.size: \xff", "UnicodeDecodeError"),
-])  # fmt: skip
-def test_matplotlib_that_does_not_start_is_as_one_that_is_missing(gpumap, text, why):
-    """Settings of the user's that it stumbles over cost the pictures, and no report."""
-    env = {"MPLBACKEND": "no such"}
-    if text is not None:
-        (gpumap.folder / "matplotlibrc").write_bytes(text)
-        env = {}
-    answer = gpumap("report", str(written("dot").path), "--format", "html", "--quiet", **env)
-    assert (answer.code, answer.err) == (0, "")
-    assert "fix its settings (MPLBACKEND, matplotlibrc): " + why in answer.out
-    assert "<svg" not in answer.out
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -260,12 +226,6 @@ def test_without_jinja_the_message_has_the_fix(monkeypatch):
     assert found.value.fixes == (f"fix: {pip('install', 'jinja2')}",)
 
 
-def color(report):
-    _, tree = page(report)
-    banner = tree.find("body/header/div")
-    return banner.get("class"), [words(item) for item in banner.iter("li")]
-
-
 @pytest.mark.parametrize(("word", "shown"), [
     ("ok", "good"), ("! failed", "bad"), ("~ noisy", "unclear"), ("? few", "unclear"),
     ("not used", "bad"), ("not up to 1.31 MB", ""), ("new york", ""), ("-", ""),
@@ -275,23 +235,13 @@ def test_a_word_that_says_how_something_ended_has_its_colour(word, shown):
     assert tone(word) == shown
 
 
-def test_poor_data_are_amber_and_a_failure_is_red():
-    report = made_reports.passed()
-    one, many = report.measurements
-    thin = {name: Estimate.without_interval(f.value, f.unit) for name, f in many.metrics.items()}
-    busy = Diagnostic("cpu-contention", "others use 1.5 cores", severity="warning")
-    assert color(report) == ("banner good", [])
-    assert color(replace(report, measurements=(one, replace(many, metrics=thin)))) == (
-        "banner unclear", ["1 of 2 rows have fewer than 6 samples, and so no interval"]
-    )  # fmt: skip
-    assert color(replace(report, measurements=(one, replace(many, flags=("unstable",))))) == (
-        "banner unclear", ["1 of 2 rows: unstable"]
-    )  # fmt: skip
-    assert color(replace(report, notes=(busy,))) == (
-        "banner unclear", ["warning: others use 1.5 cores"]
-    )  # fmt: skip
-    for end in (made_reports.wrong_data, made_reports.regression, made_reports.cut_short):
-        assert color(end())[0] == "banner bad"
+@pytest.mark.parametrize(("end", "colour"), [
+    ("passed", "good"), ("dry run", "unclear"), ("wrong data", "bad"), ("regression", "bad"),
+    ("time limit", "bad"),
+])  # fmt: skip
+def test_the_answer_has_the_colour_of_its_level_and_a_failure_is_red(end, colour):
+    _, tree = page(EVERY[end]())
+    assert tree.find("body/header/div").get("class") == f"banner {colour}"
 
 
 def test_a_page_says_by_what_a_run_was_simulated():
@@ -308,5 +258,5 @@ def test_templates_escape_by_themselves():
     assert html._environment().autoescape is True
     folder = files("gpumap.report.html")
     texts = [each.read_text() for each in folder.iterdir() if each.name.endswith(".j2")]
-    assert len(texts) == 4
+    assert len(texts) == 2
     assert [t for t in texts if re.search(r"\|\s*safe\b|autoescape|Markup", t)] == []

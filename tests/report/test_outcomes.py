@@ -6,10 +6,9 @@ from made_reports import bindings, case, made, ok, problem, skipped, verdict
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
-from gpumap.model import Acceptance, replace
+from gpumap.model import replace
 from gpumap.report import Style
-from gpumap.results import outcomes, verdicts
-from gpumap.results.around import aside
+from gpumap.results import outcomes
 from gpumap.results.shown import render
 from gpumap.results.verdicts import judged as tables
 
@@ -68,12 +67,6 @@ def rows(report):
     return {table.title: table.rows for table in tables(report)}
 
 
-def test_what_was_accepted_has_its_day_its_reason_and_its_words():
-    entry = Acceptance("2026-11-21", "a new BLAS", {"regression": 2, "pass": 1}, "a", "b")
-    (table,) = verdicts.accepted((entry,))
-    assert table.rows == (("2026-11-21", "a new BLAS", "2 regressions, 1 pass"),)
-
-
 def test_changes_are_summed_up_and_the_worst_comes_first():
     """One line counts each word, in the order of the table; a reason stands once, counted."""
     words = ("pass", "regression", "improvement", "pass", "regression")
@@ -84,16 +77,6 @@ def test_changes_are_summed_up_and_the_worst_comes_first():
     assert [row[-1] for row in table.rows] == order
     assert table.remarks == ("2 regressions, 1 improvement, 2 pass",)
     assert explained.remarks[1].startswith("2 regressions: slower relative to its control")
-
-
-def test_a_skipped_run_says_what_is_not_there():
-    gone = [problem("absent", f"\x1b[31m{n}: not there", 0) for n in range(102)]
-    (section,) = aside(made("skipped", errors=tuple(gone)))
-    (found,) = section.parts
-    lines = list(found.lines)
-    assert lines[0] == "skipped: \x1b[31m0: not there"
-    assert lines[100:] == ["... and 2 more; --format json lists them all"]
-    assert list(aside(made("absent", 3, errors=tuple(gone)))) == []
 
 
 def test_rows_are_called_by_what_tells_them_apart():

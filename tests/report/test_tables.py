@@ -1,10 +1,8 @@
 """Tables of rows: where backends differ, what is told apart, and how things are counted."""
 
-import math
 import re
 
 import pytest
-from cases import called
 from made_reports import bindings, case, copies, device, figure, listed, made, passed, skipped
 
 from gpumap import model
@@ -101,28 +99,6 @@ def test_rows_of_several_backends_are_told_apart(backends, shown):
     assert on(report) == [shown] * 3
     text = render("plain", report, Style(verbose=True))
     assert f"{', '.join(f'y=x.w+b on {place}' for place in shown)}: looked no further" in text
-
-
-def test_a_break_even_without_an_upper_end_may_be_none():
-    size = {"break_even": model.Estimate(26e3, 2e4, math.inf, "B")}
-    rows = called(bindings()[0], (2048, 1e-6, 2e-6), metrics=size)
-    assert "never, or from 20.0 kB" in render(
-        "plain", replace(copies(), measurements=tuple(rows)), Style()
-    )
-
-
-def test_reasons_tell_waited_for_from_queued():
-    row, *_ = copies().measurements
-    modes = ("sync", "queued")
-    cases = [
-        replace(row.case, params={**row.case.params, "memory": "pinned", "mode": mode})
-        for mode in modes
-    ]
-    found = made(measurements=tuple(skipped(each, text="no time") for each in cases))
-    assert (
-        "skipped: h2d pinned sync on a, h2d pinned queued on a: no time"
-        in next(tables(found)).remarks
-    )
 
 
 def test_one_case_in_one_group():

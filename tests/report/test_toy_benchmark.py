@@ -15,25 +15,16 @@ from flat_report import loads
 from made_reports import bindings, made, ok
 from written import ROOT
 
-import gpumap
-from gpumap import explain as lookup
 from gpumap.app.benchmark import measure
 from gpumap.bench import registry
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.selectors import limit as limit_of
-from gpumap.bench.selectors import selector as selector_of
 from gpumap.commands.bench import bench
-from gpumap.commands.option_types import WordsType
 from gpumap.commands.options import benchmark_options, setting
 from gpumap.engine.base import Benchmark, Recipe
-from gpumap.engine.ceilings import possible
 from gpumap.engine.estimates import time_of
 from gpumap.engine.products import Pair, Product, multiplied
-from gpumap.errors import QuestionError
-from gpumap.judge.limits import verdicts
 from gpumap.model import Case, Group, Plan, Work
 from gpumap.report import FORMATS, Style
-from gpumap.results.charts import speedups
 from gpumap.results.shown import render
 
 
@@ -129,37 +120,6 @@ def test_its_rows_have_a_table_of_its_own():
     line = next(line for line in lines if line["id"] == TOY)
     assert (data["id"], data["bench"], data["params"]["tone"]) == (TOY, "toy", "low")
     assert (line["bench"], line["words"], line["tone"]) == ("toy", "4", "low")
-
-
-def test_a_selector_and_a_limit_find_its_rows():
-    ping, pong = rows()
-    selector = selector_of("toy.ping[words=4].speedup")
-    report = made(measurements=(ping, pong))
-    limit = limit_of("toy.pong.speedup>=1.4")
-    assert (selector.matches(ping), selector.matches(pong)) == (True, False)
-    assert [verdict.verdict for verdict in verdicts([limit], report)] == ["pass"]
-    with pytest.raises(QuestionError, match="no case") as refused:
-        selector_of("toy.pang.time")
-    assert "ping, pong" in refused.value.diagnostics[0].hint
-
-
-def test_a_shell_offers_its_cases_and_python_runs_its_command():
-    items = WordsType("toy", several=True).shell_complete(None, None, "ping,")
-    assert [item.value for item in items] == ["ping,pong"]
-    with patch("gpumap.running._run") as run:
-        gpumap.run_benchmark("toy", map="a->cuda0", seed=2)
-    run.assert_called_once_with(("bench", "toy"), {"map": "a->cuda0", "seed": 2})
-
-
-def test_its_words_have_topics_and_its_speed_ups_charts():
-    """No topic of another is lost. Its work is whole: two devices are at most twice as fast."""
-    (chart,) = speedups.drawn(made(measurements=rows()))
-    kinds = [topic.kind for name in ("pong", "gain", "solo") for topic in lookup.named(name)]
-    assert kinds == ["case", "column", "case"]
-    assert chart.title == "Speed-up of toy, fake"
-    assert [row.flags for row in (possible(row, "whole") for row in rows(3.0))] == [
-        ("impossible",)
-    ] * 2
 
 
 def test_its_command_is_its_file(monkeypatch):

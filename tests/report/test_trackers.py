@@ -114,15 +114,6 @@ def test_failed_and_skipped_rows_and_refused_ratios_have_no_point(format_):
     assert read(format_, report) == []
 
 
-def test_openmetrics_has_the_exit_code_of_every_run():
-    for make in EVERY.values():
-        report = make()
-        (sample,) = families(text("openmetrics", report))["gpumap_exit_code"].samples
-        assert sample.value == report.exit_code
-        assert sample.labels["map"] == report.source.text
-        assert sample.labels["command"].startswith("gpumap ")
-
-
 @pytest.mark.parametrize("format_", TRACKERS)
 def test_what_a_script_says_is_never_a_device_s(format_):
     report = EVERY["passed"]()
@@ -155,15 +146,6 @@ def test_a_hostile_name_is_a_name(format_):
         assert f"scale {printable(hostile)}+b{SIMULATED}" in names
 
 
-def test_labels_are_what_the_line_has():
-    (sample,) = families(text("openmetrics", of_device(made(measurements=(row_of(
-        time=figure(0.5)),)))))["gpumap_time_seconds"].samples  # fmt: skip
-    id_ = case().id
-    assert sample.labels == {
-        "name": id_, "bench": "dot", "case": "one", "names": "a", "backend": "fake",
-    }  # fmt: skip
-
-
 def test_a_series_that_would_be_there_twice_is_numbered():
     """Two names of which what can be printed is the same."""
     row = row_of(time=figure(0.5))
@@ -192,13 +174,6 @@ def test_gab_leaves_out_what_has_no_direction():
     metrics = {name: figure(2.0, "1") for name in names}
     found = [[*only(format_, **metrics)] for format_ in BOTH]
     assert found == [["speedup"], ["loss"]]
-
-
-def test_gab_tells_samples_and_flags():
-    row = replace(ok(case()), flags=("unstable", "cpu"))
-    found = text("gab-smaller", made(measurements=(row,)))
-    assert '"extra": "n=6 unstable cpu"' in found
-    assert '"unit": "s"' in found
 
 
 def test_the_line_for_node_exporter_writes_what_it_reads(gpumap):

@@ -1,8 +1,7 @@
 """A report as one page of HTML that needs nothing else: no network, no other file.
 
 The answer comes first, then charts, tables and the machine. The templates beside this file escape
-every text; their output is XML too, so that a test can check that each element is closed. The
-colour of the banner tells whether the data of a run can be trusted.
+every text; their output is XML too, so that a test can check that each element is closed.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 from shlex import join
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumap.errors import SourceError
 from gpumap.escape import printable
@@ -21,8 +20,6 @@ from gpumap.report.table import RIGHT, Table
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from jinja2 import Environment
     from markupsafe import Markup
 
@@ -31,64 +28,42 @@ if TYPE_CHECKING:
     from gpumap.report.parts import Shown, Text
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
-_RIGHT = frozenset((*RIGHT, "to the first"))
-_ELSEWHERE = ("verdicts", "names", "map", "aside")  # the last two are said in other words
+_ELSEWHERE = ("verdicts", "map", "aside")  # notes say the last in other words
 _PLACES = {  # sections in their order on a page, and their headings
     "diagnoses": "Diagnoses",
     "devices": "Devices",
     "plan": "Plan",
     "tables": "Tables",
-    "rows": "Every row",
     "method": "How it was measured",
 }
 _LONG = 48  # characters: longer texts may be broken into lines
 
 
 def color(shown: Shown) -> str:
-    """Return the class of the banner: green only of good data, red where the run failed."""
-    level = shown.headline.level if shown.headline else "failed"
-    if shown.outcome.state == "failed" and shown.status != "inconclusive":
-        level = "failed"
-    return _COLORS["untrusted" if level == "good" and shown.doubts() else level]
+    """Return the class of the banner: the headline's, but red where the run failed."""
+    failed = shown.outcome.state == "failed" and shown.report.status != "inconclusive"
+    return _COLORS["failed" if failed else shown.headline.level]
 
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
-    """Return the report as a page."""
+    """Return the report as a page in ASCII: it is the same in whatever encoding it is written."""
+    from gpumap.report.charts import missing
+
     found: dict[str, list[Text | Table]] = {name: [] for name in (*_PLACES, *_ELSEWHERE)}
     for section in shown.sections(False):  # noqa: FBT003 - not all of it
         found[section.name] += section.parts
-    text = shown.headline.text if shown.headline else f"{shown.kind}: {shown.status}"
-    return _page(
-        "report.html.j2",
-        shown.charts(),
+    charts = list(shown.charts())
+    page = _environment().get_template("report.html.j2")
+    text: str = page.render(
+        charts=charts,
+        missing=missing() if charts else None,
         shown=shown,
-        command=join(shown.argv),
-        headline=text,
+        command=join(shown.report.argv),
         color=color(shown),
-        doubts=shown.doubts(),
         found=found,
         places=_PLACES,
         machine=shown.machine(),
     )
-
-
-def several(about: str, table: Table) -> str:
-    """Return a page of several reports, each row with its subject; `about` says of how many."""
-    rows, before = [], ""
-    for first, *others in table.rows:
-        before = first or before
-        rows.append((before, *others))
-    return _page("several.html.j2", (), about=about, found=[table._replace(rows=tuple(rows))])
-
-
-# --- templates ---------------------------------------------------------------------------------
-def _page(template: str, drawn: Iterable[Chart], **parts: Any) -> str:
-    """Return a page in ASCII: it is the same in whatever encoding it is written."""
-    from gpumap.report.charts import missing
-
-    found = list(drawn)
-    why = missing() if found else None
-    text = _environment().get_template(template).render(charts=found, missing=why, **parts)
     return text.encode("ascii", "xmlcharrefreplace").decode()
 
 
@@ -135,7 +110,7 @@ def _part(name: str) -> str:
 def _classes(table: Table) -> list[str]:
     """Return the class of each column: figures are on the right, long texts in several lines."""
     return [
-        "n" if name in _RIGHT else "long" if any(len(row[n]) > _LONG for row in table.rows) else ""
+        "n" if name in RIGHT else "long" if any(len(row[n]) > _LONG for row in table.rows) else ""
         for n, name in enumerate(table.columns)
     ]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from gpumap.report.charts import left_out
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,5 +23,4 @@ def charts(report: Report) -> Iterator[Chart]:
         found: list[Chart] = list(import_module(f"gpumap.results.charts.{kind}").drawn(report))
         yield from found[: MOST - 1]
         for last in found[MOST - 1 : MOST]:
-            more = f"of {len(found)} such charts the first {MOST} are drawn"
-            yield last if len(found) == MOST else last._replace(lines=(*last.lines, more))
+            yield last._replace(note=left_out(len(found), MOST, "such charts") or last.note)

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import SizedKey
 from gpumap.bench.registry import key
-from gpumap.figures import estimate, spread
-from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, legend
+from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, left_out, legend
 from gpumap.results.cells import named
-from gpumap.results.copies import amount
 from gpumap.text import label
 
 if TYPE_CHECKING:
@@ -40,12 +38,10 @@ def drawn(report: Report) -> Iterator[Chart]:
             groups.setdefault((fit.case.bench, named(fit.case), fit.case.backend), []).append(fit)
     for (bench, names, backend), fits in groups.items():
         curves = [(fit, points[fit.id]) for fit in fits[: len(COLORS)]]
-        lines = [text for fit, rows in curves for text in _texts(fit, rows)]
-        if len(fits) > len(curves):
-            lines.append(f"the first {len(curves)} of {len(fits)} are drawn; the tables have all")
         title = f"Time and bandwidth of {bench} on {names}, {backend}"
         height = _HIGH + LINE * (2 + len(curves))
-        yield Chart(title, tuple(lines), height, partial(_draw, curves))
+        more = left_out(len(fits), len(COLORS), "models")
+        yield Chart(title, height, partial(_draw, curves), more)
 
 
 def _points(rows: Sequence[Measurement]) -> dict[str, Rows]:
@@ -61,21 +57,6 @@ def _points(rows: Sequence[Measurement]) -> dict[str, Rows]:
 def _word(case: Case) -> str:
     sized = key(case)
     return label(" ".join((case.name, *(sized.way if isinstance(sized, SizedKey) else ()))))
-
-
-def _texts(fit: Fit, rows: Rows) -> Iterator[str]:
-    """Yield the model of a curve, and its points."""
-    model = "no model fits; the line is the nearest one"
-    if fit.fits:
-        known = {"latency": "latency", "bandwidth": "peak_bandwidth", "n1/2": "n_half"}
-        figures = (f"{word} {estimate(fit.metrics.get(name))}" for word, name in known.items())
-        model = ", ".join(figures)
-    yield f"{_word(fit.case)}: {model}"
-    yield "; ".join(f"{amount(size)} {_figures(row)}" for size, row in rows.items())
-
-
-def _figures(row: Measurement) -> str:
-    return ", ".join(spread(row.metrics[name]) for name in _METRICS if name in row.metrics)
 
 
 def _draw(curves: Sequence[tuple[Fit, Rows]], figure: Figure) -> None:

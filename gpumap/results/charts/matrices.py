@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.figures import estimate
 from gpumap.report.charts import COLORS, LINE, WIDTH, Chart, drawable
 from gpumap.results import copies
 from gpumap.results.rows import shown
@@ -32,27 +31,14 @@ def drawn(report: Report) -> Iterator[Chart]:
         if sum(_value(row) > 0.0 for row in pairs.values()) > 1:
             count = len(copies.paired(pairs))
             height = min(_TALLEST, WIDTH / count) * count + 5 * LINE
-            yield Chart(f"From {title}", tuple(_texts(pairs)), height, partial(_draw, pairs))
+            unit, _ = copies.pair_cells(pairs)
+            way = f"{unit} from the name at the left to that above"
+            yield Chart(f"From {title}: {way}", height, partial(_draw, pairs))
 
 
 def _value(row: Measurement) -> float:
     found = row.metrics.get("bandwidth")
     return found.value if found is not None and drawable(found) else 0.0
-
-
-def _texts(pairs: Pairs) -> Iterator[str]:
-    """Yield what is in the fields, its ends, and what is not seen in colours."""
-    unit, cells = copies.pair_cells(pairs)
-    way = "from the name at the left to that above"
-    yield f"in the fields: {unit}, {way}; the colour goes from none at zero to the fastest"
-    known = sorted((p for p in pairs if _value(pairs[p]) > 0.0), key=lambda p: _value(pairs[p]))
-    for word, (a, b) in (("slowest", known[0]), ("fastest", known[-1])):
-        yield f"{word}: {a} to {b}, {estimate(pairs[a, b].metrics['bandwidth'])}"
-    for name in copies.paired(pairs):
-        others = (f"{b} {cell}" for (a, b), cell in cells.items() if a == name)
-        yield f"{name} to {', '.join(others)}"
-    if len(known) < len(pairs):
-        yield f"{len(pairs) - len(known)} pairs have no figure: see the tables"
 
 
 def _draw(pairs: Pairs, figure: Figure) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench import registry
 from gpumap.bench.registry import how, sizes
-from gpumap.figures import estimate
-from gpumap.report.charts import COLORS, LINE, Chart, drawable, ends, legend
-from gpumap.results.cells import named, ratio
+from gpumap.report.charts import COLORS, LINE, Chart, drawable, ends, left_out, legend
+from gpumap.results.cells import ratio
 from gpumap.text import short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
 _MOST = 12  # bars
 _HIGH = 40.0  # pixels of a bar with its name
-_FAR = 4.0  # times the median, or the number of devices: what is beyond is at the edge
 
 
 def drawn(report: Report) -> Iterator[Chart]:
@@ -46,41 +43,33 @@ def _side_by_side(rows: Sequence[Measurement]) -> list[Measurement]:
 
 
 def _chart(title: str, group: Sequence[Measurement]) -> Chart:
-    cases, rows = [row.case for row in group], group[:_MOST]
-    lines = list(map(_text, rows, _names(cases, named)))
-    if len(group) > _MOST:
-        lines.append(f"the first {_MOST} of {len(group)} rows are drawn; the tables have all")
-    draw = partial(_draw, rows, _names(cases, short))
-    return Chart(title, tuple(lines), _HIGH * len(rows) + 4 * LINE, draw)
+    rows, more = group[:_MOST], left_out(len(group), _MOST, "rows")
+    draw = partial(_draw, rows, _names([row.case for row in group]))
+    return Chart(title, _HIGH * len(rows) + 4 * LINE, draw, more)
 
 
-def _names(cases: Sequence[Case], names: Callable[[Case], str]) -> list[str]:
+def _names(cases: Sequence[Case]) -> list[str]:
     """Return what tells each case from the others: parameters that are the same do not."""
     telling = [{"backend": case.backend, **sizes(case), **how(case)} for case in cases]
     same = set.intersection(*(set(each.items()) for each in telling))
     return [
         ", ".join((
-            f"{case.name} on {names(case)}",
+            f"{case.name} on {short(case)}",
             *(f"{key} {value}" for key, value in each.items() if (key, value) not in same),
         ))
         for case, each in zip(cases, telling, strict=True)
     ]  # fmt: skip
 
 
-def _text(row: Measurement, name: str) -> str:
-    ideal = row.metrics.get("ideal")
-    return f"{name}: {ratio(row, ())}{'' if ideal is None else f', ideal {estimate(ideal)}'}"
-
-
 def _draw(rows: Sequence[Measurement], names: Sequence[str], figure: Figure) -> None:
     axes = figure.add_subplot()
-    most = _reach(rows)
-    axes.axvline(1.0, color="black", alpha=0.5, linewidth=1.0, label="as one device")
     ideals = {n: row.metrics["ideal"].value for n, row in enumerate(rows) if _has_ideal(row)}
+    most = max(1.0, *(row.metrics["speedup"].value for row in rows), *ideals.values())
+    axes.axvline(1.0, color="black", alpha=0.5, linewidth=1.0, label="as one device")
     if ideals:
         first, last = ([n + way for n in ideals] for way in (-0.3, 0.3))
         axes.vlines([*ideals.values()], first, last, "black", "dotted", label="ideal here")
-    _bars(axes, rows, most)
+    _bars(axes, rows)
     for place, (row, name) in enumerate(zip(rows, names, strict=False)):
         how: dict[str, Any] = {"va": "bottom", "transform": axes.get_yaxis_transform()}
         axes.text(0.0, place - 0.26, name, **how)
@@ -95,8 +84,8 @@ def _has_ideal(row: Measurement) -> bool:
     return drawable(row.metrics.get("ideal"))
 
 
-def _bars(axes: Axes, rows: Sequence[Measurement], most: float) -> None:
-    """Draw each speed-up from zero: hollow without an interval, with an arrow if it goes beyond."""
+def _bars(axes: Axes, rows: Sequence[Measurement]) -> None:
+    """Draw each speed-up from zero: hollow without an interval."""
     gains = {n: row.metrics["speedup"] for n, row in enumerate(rows)}
     solid = {n: gain for n, gain in gains.items() if gain.has_interval}
     few = {n: gain.value for n, gain in gains.items() if n not in solid}
@@ -107,16 +96,3 @@ def _bars(axes: Axes, rows: Sequence[Measurement], most: float) -> None:
     if few:
         axes.barh([*few], [*few.values()], 0.36, fill=False, edgecolor=COLORS[0],
                   label="under 6 samples")  # fmt: skip
-    beyond = [n for n, gain in gains.items() if gain.value + ends(gain)[1] > most]
-    if beyond:
-        axes.plot([most * 1.1] * len(beyond), beyond, "k>", clip_on=False)
-
-
-def _reach(rows: Sequence[Measurement]) -> float:
-    """Return how far the axis goes: an outlier does not flatten the others."""
-    gains = [row.metrics["speedup"] for row in rows]
-    ideals = [row.metrics["ideal"].value for row in rows if _has_ideal(row)]
-    devices = max(len(row.case.names) for row in rows)
-    near = max(devices, _FAR * median(gain.value for gain in gains))
-    whole = max(gain.value + ends(gain)[1] for gain in gains)
-    return max(1.0, min(near, whole), *ideals)
