@@ -16,7 +16,6 @@ from gpumap.escape import printable
 from gpumap.machine import process_control
 from gpumap.model import Diagnosed, replace
 from gpumap.redaction import Redaction, host_names
-from gpumap.text import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -40,20 +39,13 @@ class DoctorRequest:
     argument: str | None
     option: str | None
     backend: str | None
-    script: Path | None
     python: str | None
-    framework: str | None
     timeout: float
-
-    def for_frameworks(self) -> bool:
-        """Return whether an interpreter's libraries are to be examined."""
-        return self.python is not None or self.framework is not None
+    output: Output
 
     def for_map(self) -> bool:
         """Return whether a map is: by default, and beside frameworks one that is given here."""
-        return not self.for_frameworks() or (self.argument, self.option) != (None, None)
-
-    output: Output
+        return self.python is None or (self.argument, self.option) != (None, None)
 
 
 def examine(program: Program, request: DoctorRequest) -> None:
@@ -91,18 +83,17 @@ class _Examination:
 
     def run(self) -> None:
         """Examine frameworks where they are named, and the map that is given or a default one."""
-        if self._request.for_frameworks():
-            self._ask_libraries()
+        if self._request.python is not None:
+            self._ask_libraries(self._request.python)
         if self._request.for_map():
             self._run()
         else:
             self._conclude_libraries()
 
-    def _ask_libraries(self) -> None:
-
-        self._record.limit.doing, request = "asking the interpreter", self._request
-        limit = (self._end - time.monotonic()) * (_WITH_MAP if request.for_map() else 1.0)
-        self._libraries = ask(self._program, request.python, request.framework, max(limit, 1.0))
+    def _ask_libraries(self, python: str) -> None:
+        self._record.limit.doing = "asking the interpreter"
+        limit = (self._end - time.monotonic()) * (_WITH_MAP if self._request.for_map() else 1.0)
+        self._libraries = ask(self._program, python, max(limit, 1.0))
         self._record.limit.doing = ""
 
     def _conclude_libraries(self) -> None:
@@ -136,14 +127,10 @@ class _Examination:
 
     def _read(self, inventory: Inventory) -> Evidence:
         from gpumap.doctor.gather import configuration
-        from gpumap.doctor.script import read
 
         source = self._draft.source
         given = source if source and source.origin != "default" else None
-        found = configuration(self._program.cwd, given, inventory)
-        if self._request.script is None:
-            return found
-        return replace(found, script=read(Path(self._program.cwd) / self._request.script))
+        return configuration(self._program.cwd, given, inventory)
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
@@ -260,8 +247,8 @@ class Answers:
         return tuple(found)
 
 
-def ask(program: Program, python: str | None, names: str | None, limit: float) -> Answers:
-    """Ask libraries by name, or all that are installed, of an interpreter: else the active one's.
+def ask(program: Program, python: str, limit: float) -> Answers:
+    """Ask the libraries that are installed for an interpreter.
 
     Raises:
         SourceError: the interpreter cannot be asked.
@@ -274,25 +261,21 @@ def ask(program: Program, python: str | None, names: str | None, limit: float) -
     from gpumap.machine.topology import Tree
 
     process_control.keep_orphans()  # what a library leaves behind ends with this process
-    active = program.env.get("VIRTUAL_ENV") or program.env.get("CONDA_PREFIX")
-    seen = python or (f"{active}/bin/python" if active else "python3")
-    found = asking.interpreter(seen, program.env, program.cwd)
+    found = asking.interpreter(python, program.env, program.cwd)
     there = asking.frameworks(found)
-    wanted = there if names is None else chosen(names, FRAMEWORKS, "framework", "--framework")
-    if not wanted:
-        message = f"none of {', '.join(FRAMEWORKS)} is installed for {seen}"
+    if not there:
+        message = f"none of {', '.join(FRAMEWORKS)} is installed for {python}"
         raise AbsentError(message, hint="name another interpreter: --python .venv/bin/python")
     patience = min(limit, _DRIVER)
     with ThreadPoolExecutor(1) as pool:
         driver = pool.submit(health.query, program.env, patience, "cuda")
-        ready = [name for name in wanted if name in there]
-        words = asking.answers(found, ready, program.env, limit)
+        words = asking.answers(found, there, program.env, limit)
     tree = Tree(Path("/"))
     machine = asking.facts(tree, program.env, denied(tree))
     machine |= asking.of_driver(driver.result())
     machine = {key: value for key, value in machine.items() if value is not None}
-    every = {n: machine | asking.metadata(found, n) | words.get(n, {}) for n in wanted}
-    return Answers(found, seen, every, driver.result(), program.env)
+    every = {n: machine | asking.metadata(found, n) | words[n] for n in there}
+    return Answers(found, python, every, driver.result(), program.env)
 
 
 # --- a block about this machine to paste into an issue: what decides placement, and no secrets

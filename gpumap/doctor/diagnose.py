@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 RULES = {**usage.CONFIGURATION, **hardware.DEVICES, **hardware.MACHINE, **usage.WORK}
 _CITED = {"release": "Theano 1.0.5", "article": "the article Why is Theano rarely using the GPU?"}
-_NO_DEVICE = "GM538"
-_EXITS = {"GM535": Exit.INCONCLUSIVE, "GM536": Exit.ABSENT}  # of frameworks; else the answer is no
+_EXITS = {"GM535": Exit.INCONCLUSIVE}  # of frameworks; else the answer is no
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
 _HEADINGS = {
@@ -269,15 +268,11 @@ def diagnosis(
     name, version = facts.package
     imported = facts.text("framework_version")
     loaded = f"imports as {imported}" if imported and imported != version else ""
-    listed = f"{name} {version}".strip() or "not installed"
-    evidence = ", ".join(part for part in (listed, loaded, first) if part)
+    evidence = ", ".join(part for part in (f"{name} {version}", loaded, first) if part)
     loads = raw.get("loads") is True and raw.get("driver_devices") not in (None, 0)
     if raw.get("worked") is True or loads:
         return Diagnosis(framework, None, "used", evidence, interpreter=python)
     matches = causes(facts) or (Match("GM537", facts.text("framework_says") or _SILENT),)
-    if not name:
-        absent = tuple(each for each in matches if each.code == _NO_DEVICE)  # then no build helps
-        matches = (*absent, Match("GM536", f"{framework} has no metadata there", certain=True))
     texts = _texts(facts, commands)
     findings = tuple(_framework_finding(each, texts) for each in matches[:_SHOWN])
     return Diagnosis(framework, None, "not used", evidence, findings, interpreter=python)

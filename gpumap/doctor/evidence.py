@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from gpumap.doctor.script import Script
 from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
 from gpumap.machine.nvml import GpuHealth, GpuProcess
@@ -125,7 +124,6 @@ class Evidence:
     )  # of the environment, those that count
     theano: Mapping[str, Setting] = field(default_factory=dict)  # its options
     unreadable: Diagnostic | None = None  # why its settings cannot be read
-    script: Script | None = None
     probes: tuple[Probe, ...] = ()
     nvidia: Health = field(default_factory=Health)
     denied: tuple[str, ...] = ()  # files of devices that this process may not open

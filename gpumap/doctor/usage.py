@@ -14,15 +14,13 @@ from gpumap import units
 from gpumap.config import lost_names, refused_device, renamed
 from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
 from gpumap.errors import Exit
-from gpumap.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumap.config import TheanoOptions
     from gpumap.doctor.evidence import Evidence, MapName, Measured
-    from gpumap.doctor.script import Late
-    from gpumap.model import Estimate, Kind
+    from gpumap.model import Estimate
 
 # Notes on a map's source of which Theano loses a part.
 _LOSING = (
@@ -117,35 +115,6 @@ def _old_name(known: Evidence, _: MapName) -> Sign | None:
     )
 
 
-def _option_late(known: Evidence, _: MapName) -> Sign | None:
-    late = known.script.option if known.script else None
-    return _late(known, late) if late else None
-
-
-def _variable_late(known: Evidence, named: MapName) -> Sign | None:
-    every = known.script.variables if known.script else ()
-    late = next((one for one in every if _reads(named.kind, one.name)), None)
-    return _late(known, late) if late else None
-
-
-def _reads(kind: Kind, variable: str) -> bool:
-    """Return whether a variable is for a kind; one that is in no row is for all."""
-    readers = [each for each, row in KINDS.items() if variable in (*row.hides, *row.reads)]
-    return kind in readers or not readers
-
-
-def _late(known: Evidence, late: Late) -> Sign:
-    return Sign(
-        {
-            "path": _shortened(known.script.path if known.script else ""),
-            "line": str(late.line),
-            "what": late.what,
-            "library": late.after,
-            "imported": str(late.imported),
-        }
-    )
-
-
 def _other_map(known: Evidence, _: MapName) -> Sign | None:
     theirs = known.theano.get("contexts")
     if known.source is None or theirs is None or known.source.origin in (*_EXPLICIT, *_THEANOS):
@@ -211,8 +180,6 @@ CONFIGURATION = {
     "GM103": Rule("partly", _truncated_map),
     "GM104": Rule("not used", _cpu_fallback),
     "GM105": Rule("not used", _old_name),
-    "GM106": Rule("not used", _option_late),
-    "GM107": Rule("not used", _variable_late),
     "GM108": Rule("not used", _child),
     "GM109": Rule("partly", _other_map),
     "GM110": Rule("partly", _blocking),

@@ -21,7 +21,6 @@ from gpumap.doctor.evidence import (
     Setting,
 )
 from gpumap.doctor.gather import denied
-from gpumap.doctor.script import Late, Script
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import GpuHealth, GpuProcess, NvmlGpu, NvmlInstance
@@ -192,20 +191,10 @@ def test_what_is_not_used_at_all_comes_first():
     measured = Measured({"launch": seconds(2e-3)})
     gone = replace(named(), device=None, absent=lost, measured=measured)
     broken = Diagnostic("source", "it is broken")
-    script = Script("train.py", variables=(Late(3, "x", "cupy", 2, "CUDA_VISIBLE_DEVICES"),))
     blocking = known(gone, variables={"CUDA_LAUNCH_BLOCKING": "1"})
-    settings = known(absent(), nvidia=nvidia(), unreadable=broken, script=script)
+    settings = known(absent(), nvidia=nvidia(), unreadable=broken)
     assert codes(blocking) == ["GM205", "GM110", "GM401"]
-    assert codes(settings) == ["GM219", "GM107", "GM112"]
-
-
-@pytest.mark.parametrize(("variable", "found"), [
-    ("CUDA_VISIBLE_DEVICES", []), ("POCL_AFFINITY", []), ("THEANO_FLAGS", ["GM107"]),
-])  # fmt: skip
-def test_a_late_variable_is_held_against_its_own_kind(variable, found):
-    """A processor reads none of CUDA's; Theano's flags may hold the map of all."""
-    script = Script("train.py", variables=(Late(3, "x", "theano", 2, variable),))
-    assert codes(known(named(CORE), script=script)) == found
+    assert codes(settings) == ["GM219", "GM112"]
 
 
 def test_the_fix_names_the_whole_map():
