@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Health
     from gpumap.doctor.interpreter import Interpreter
-    from gpumap.doctor.probe_run import ProbeRun
     from gpumap.inventory import Inventory
-    from gpumap.model import Binding, ContextMap, Diagnosis, Reason
+    from gpumap.model import Binding, ContextMap, Diagnosis
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
@@ -134,9 +133,10 @@ class _Examination:
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
-        from gpumap.doctor.gather import bindings, surroundings
-        from gpumap.doctor.probe_run import NO_TIME, ProbeRun
-        from gpumap.model import Reason, Resolution
+        from gpumap.doctor.gather import bindings, surroundings, with_results
+        from gpumap.doctor.screening import DeviceRun, StepResult
+        from gpumap.engine.verify import one_of_each
+        from gpumap.model import Resolution
 
         known = self._read(inventory)
         self._record.limit.doing = "asking the drivers"
@@ -145,15 +145,15 @@ class _Examination:
         found_here = bindings(known)
         self._draft.resolution = Resolution(context_map, found_here)
         self._record.limit.doing = "using the devices"
-        calls = self._request.output.verbose
-        run = ProbeRun(found_here, self._program.env, self._end, calls=calls)
+        results, env, within = list[StepResult](), self._program.env, self._request.timeout
+        devices = one_of_each(found_here)
         try:
-            run.run()
+            DeviceRun(devices, env, "doctor", within, self._end, results.append).run()
         except KeyboardInterrupt:
-            self._conclude(_with(known, run, Reason("no-time", "the run was interrupted")))
+            self._conclude(with_results(known, devices, results))
             raise
         self._record.limit.doing = ""
-        return _with(known, run, NO_TIME)
+        return with_results(known, devices, results)
 
     def _chosen(self, inventory: Inventory) -> ContextMap:
         """Return what is examined without a map: Theano's default device, or what is there."""
@@ -206,15 +206,6 @@ class _Examination:
             return
         message = f'this works here: gpumap doctor "{text}"'
         self._draft.remarks.append(Diagnostic("works-here", message, severity="note"))
-
-
-def _with(known: Evidence, run: ProbeRun, missing: Reason) -> Evidence:
-    """Return the evidence with what was probed; `missing` is why a device was not."""
-    names = (
-        one if one.device is None else replace(one, measured=run.of(one.device, missing))
-        for one in known.names
-    )
-    return replace(known, names=tuple(names), gain=run.gain)
 
 
 # --- frameworks: the user's interpreter is queried, and its answers judged

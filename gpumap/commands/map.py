@@ -116,8 +116,8 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 def doctor(program: Program, /, **options: Any) -> None:
     """Say for each name whether its device is used, and if not, why.
 
-    Reads what decides placement and runs four workloads on each device, with a time limit for
-    each driver. A cause has a code: `gpumap explain GM102`.
+    Reads what decides placement, and uses each device: copies and products are verified, and what
+    they cost is timed. Each driver has a time limit. A cause has a code: `gpumap explain GM102`.
 
     With --python it says the same of torch, jax, tensorflow, cupy and onnxruntime: it reads their
     packages, and imports each library in a child process. A MAP beside them is examined too.

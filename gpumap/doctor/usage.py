@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.config import lost_names, refused_device, renamed
-from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
+from gpumap.doctor.evidence import Rule, Sign, failed
 from gpumap.errors import Exit
 
 if TYPE_CHECKING:
@@ -237,13 +237,10 @@ def _transfer(_: Evidence, named: MapName) -> Sign | None:
 
 
 def _serialised(known: Evidence, named: MapName) -> Sign | None:
-    gain = known.gain
-    if gain is None or gain.explanation is None or gain.explanation.cause != "serialised":
+    limit = known.at_once
+    if named.device is None or limit is None or limit.code != "serialised":
         return None
-    if named.device is None or gain.speedup.high >= IDEAL * gain.ideal.value:
-        return None
-    texts = {"speedup": f"{gain.speedup.value:.2f}", "ideal": f"{gain.ideal.value:.2f}"}
-    return Sign(texts, {"speedup": gain.speedup, "ideal": gain.ideal})
+    return Sign({"what": limit.text}, limit.figures)
 
 
 def _slower(_: Evidence, named: MapName) -> Sign | None:
@@ -270,6 +267,5 @@ WORK = {
     "GM405": Rule("partly", lambda _, named: _costly(named, "waiting", LAUNCH)),
     "GM406": Rule("partly", _slower),
     "GM407": Rule("partly", _float64),
-    "GM408": Rule("partly", lambda *_: None),  # of an example: `diagnose` adds it
     "GM409": Rule("partly", lambda _, named: failed(named, "no-time"), Exit.INCONCLUSIVE),
 }
