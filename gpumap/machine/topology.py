@@ -209,12 +209,6 @@ def model(tree: Tree) -> str | None:
     return next(filter(None, named), None) or (arm if maker and part else None)
 
 
-def clocks(tree: Tree) -> dict[int, float]:
-    """Return the clock of each processor that has one, in hertz."""
-    rates = ((index, positive(record.get("cpu MHz"))) for index, record in _numbered(tree))
-    return {index: rate * 1e6 for index, rate in rates if rate}
-
-
 def records(tree: Tree) -> Iterator[Mapping[str, str]]:
     """Yield the keys and values of each block; blocks are parted by blank lines."""
     block: dict[str, str] = {}

@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trees import CPU
 
 from gpumap.machine import state
 from gpumap.machine.state import Neighbours, Watch, name_of, others
-from gpumap.model import Around, GpuState, Others, Process, State
+from gpumap.model import Around, Others, Process, State
 
 START = "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0"
 
@@ -25,20 +24,9 @@ def test_shares_are_of_the_time_since_the_last_look(desktop):
     first = watch.read()
     desktop.file("proc/stat", "cpu  130 0 110 840 0 0 0 20 20 0")
     second = watch.read()
-    clocks = {"cpu:0": 2.6e9, "cpu:1": 2.6e9}
     assert (none.steal, none.busy) == (None, None)
-    assert first == State(load1=1.25, steal=0.2, busy=0.3, clocks_hz=clocks)
-    assert second == State(load1=1.25, steal=0.0, busy=1.0, clocks_hz=clocks)
-
-
-def test_governor_clocks_come_first(desktop):
-    desktop.status("1-2").file(f"{CPU}/cpu1/cpufreq/scaling_cur_freq", "3100000")
-    desktop.file(f"{CPU}/cpu5/cpufreq/scaling_cur_freq", "800000")
-    assert Watch(desktop.root).read().clocks_hz == {"cpu:1": 3.1e9}
-    states = (GpuState("cuda:0", power=power) for power in (100.0, 200.0))
-    watch = Watch(desktop.root, SimpleNamespace(read=lambda: (next(states),)))
-    assert [watch.read().gpus[0].power for _ in range(2)] == [100.0, 200.0]
-    assert Watch(desktop.root).read().gpus == ()
+    assert first == State(load1=1.25, steal=0.2, busy=0.3)
+    assert second == State(load1=1.25, steal=0.0, busy=1.0)
 
 
 CORES = 4
