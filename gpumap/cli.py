@@ -356,11 +356,11 @@ def _complete(instruction: str) -> int:
 
 def _complain(message: str, code: Exit | None = None) -> Exit:
     from gpumap.errors import Exit
-    from gpumap.report.diagnostics import fitted
+    from gpumap.escape import printable
 
     lines = f"error: {message}".split("\n")
     try:
-        sys.stderr.write("".join(f"{line}\n" for line in fitted(lines, columns(sys.stderr))))
+        sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
     except OSError:
         silence(sys.stderr)
     return Exit.QUESTION if code is None else code

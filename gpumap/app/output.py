@@ -208,12 +208,10 @@ class Progress:
             self._tell()
 
     def _tell(self) -> None:
-        from gpumap.report.diagnostics import fitted
-
         spent = f"{self._now() - self._start:.0f} s of {self._settings.budget:g} s"
         stderr, line = self._program.stderr, f"gpumap: {self.doing}, {spent}"
         with suppress(OSError, ValueError):  # a closed stderr must not lose the result
-            stderr.write("".join(f"{part}\n" for part in fitted([line], columns(stderr))))
+            stderr.write(f"{printable(line)}\n")
             stderr.flush()
 
     @contextmanager

@@ -21,26 +21,20 @@ SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON 
 _ALIKE = 3  # that say the same of other rows or entries; of more the first one stands for all
 _OWN = re.compile(r'[0-9][0-9.]*|"[^"]*"')  # what tells one text from the next
 _ROW = re.compile(r"[^\s\[]+\[[^]]*\]\S*")  # the row that a message begins with
-
-_PASTED = " -m pip "  # in a line to paste: in two pieces a shell would run the first of them
 _INSET = 2  # columns before a place
-_LEAST = 20  # columns: in fewer, lines are left to the terminal
 
 
 def render(
     diagnostics: Iterable[Diagnostic], text: str | None = None, columns: int | None = None
 ) -> str:
-    """Return the diagnostics, each with its place in `text` where it has one.
-
-    Where `columns` are given, those of a terminal, lines are broken between words.
-    """
+    """Return the diagnostics, each with its place in `text`, as much of it as has room."""
     every = list(folded(diagnostics))
     lines = [
         line for found, others in every[:SHOWN] for line in _lines(found, text, others, columns)
     ]
     if left := left_out(every):
         lines.append(f"... and {left} more; --format json lists them all")
-    return "".join(f"{line}\n" for line in fitted(lines, columns))
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 def left_out(every: Sequence[tuple[Diagnostic, Sequence[Diagnostic]]]) -> int:
@@ -76,29 +70,6 @@ def _likeness(found: Diagnostic) -> object:
     if row or found.entry is not None:
         texts = [_OWN.sub("", text) for text in texts]
     return found.severity, found.code, found.entry is None, bool(row), *texts
-
-
-def fitted(lines: Sequence[str], columns: int | None) -> Iterator[str]:
-    """Yield printable lines that a terminal has room for; what a caret points into stays whole."""
-    for number, line in enumerate(map(printable, lines)):
-        pointed = any(near.lstrip().startswith("^") for near in lines[number : number + 2])
-        yield from [line] if columns is None or pointed else _broken(line, columns)
-
-
-def _broken(line: str, columns: int) -> Iterator[str]:
-    """Yield a line in pieces, none of them broken within a word, all as far in."""
-    inset = " " * (len(line) - len(line.lstrip(" ")))
-    if width(line) <= columns or columns - len(inset) < _LEAST or _PASTED in line:
-        yield line
-        return
-    piece = ""
-    for word in line.split():
-        if piece and width(f"{inset}{piece} {word}") > columns:
-            yield f"{inset}{printable(piece)}"
-            piece = word
-        else:
-            piece = f"{piece} {word}" if piece else word
-    yield f"{inset}{printable(piece)}"  # a new line must not begin a command of CI's
 
 
 def _lines(

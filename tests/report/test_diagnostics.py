@@ -5,7 +5,6 @@ from textwrap import dedent
 import pytest
 
 from gpumap.errors import Diagnostic, MapError, Span
-from gpumap.extras import install
 from gpumap.parse import parse_map
 from gpumap.report.diagnostics import render
 
@@ -109,20 +108,3 @@ def test_hostile_texts_are_compared_in_no_time():
     found = [Diagnostic("absent", f"{name}: gone", 1, name=name) for name in names]
     rows = [Diagnostic("x", name) for name in names]
     assert render([*found, *rows]).count("error") == 6
-
-
-def test_on_a_terminal_lines_are_broken_between_words():
-    """Each piece as far in; in a pipe a line stays one, as do a word without room and a command."""
-    every = [Diagnostic("code", f"first {'x' * 30} and then some", hint="do this, then that thing")]
-    assert render(every, columns=24) == (
-        f"error: first\n{'x' * 30}\nand then some\n  fix: do this, then\n  that thing\n"
-    )
-    assert len(render(every).splitlines()) == 2
-    hint = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"
-    every = [Diagnostic("code", "no driver", hint=hint)]
-    assert render(every, columns=40) == render(every)
-    text = "dev0->cuda0;dev1->cuda17;dev2->cuda2"
-    every = [Diagnostic("code", "wrong", span=Span(12, 24))]
-    assert render(every, text, columns=30) == render(every, text)
-    # no piece begins a command of CI that was harmless within its line
-    assert "\n::" not in render([Diagnostic("code", "aaaaaaaaaaaa ::error::b")], columns=20)
