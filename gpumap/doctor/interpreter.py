@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import distributions
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from gpumap.machine.fingerprint import VALUE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from importlib.metadata import Distribution
 
     from gpumap.doctor.evidence import Health
     from gpumap.machine.nvml import GpuHealth
@@ -36,11 +38,9 @@ if TYPE_CHECKING:
 
 STARTING = 5.0  # seconds for an interpreter to describe itself
 _MOST = 20_000  # entries of a folder that are read
-_HEAD = 1 << 16  # bytes of metadata
 _ANSWER = 1 << 18  # characters of an answer that are read
 _TEXT, _LIST = 2000, 200  # characters and entries of one fact
 _PRINTED = 40  # lines of a library's output in the facts, at its beginning and at its end
-_NAME = re.compile(r"^(name|version|requires-dist): *(.*)$", re.IGNORECASE | re.MULTILINE)
 _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
 _KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
 _PYTHONS = ("bin/python", "python", ".venv/bin/python")  # in a folder
@@ -135,27 +135,19 @@ def installed(paths: Iterable[str]) -> Iterator[Package]:
     """Yield the packages of folders by their metadata; the first of a name is imported."""
     for path in paths:
         with suppress(OSError, ValueError):
-            entries = sorted(os.listdir(path)[:_MOST])  # noqa: PTH208 - names alone
-            for entry in entries:
-                if entry.endswith((".dist-info", ".egg-info")) and not entry.startswith("~"):
-                    yield _package(Path(path), entry)
+            for found in distributions(path=[path]):
+                yield from _package(found, path)
 
 
-def _package(folder: Path, entry: str) -> Package:
-    """Return a package by its metadata; where that cannot be read, by the folder's name."""
-    stem, version = (*entry.rpartition(".")[0].split("-"), "")[:2]
-    fields: dict[str, list[str]] = {"name": [stem], "version": [version], "requires-dist": []}
-    for name in ("METADATA", "PKG-INFO"):
-        source = folder / entry / name
-        if not source.is_file():  # a pipe would be waited for
-            continue
-        with suppress(OSError), source.open("rb") as file:
-            head = file.read(_HEAD).decode(errors="replace").partition("\n\n")[0]
-            for key, value in _NAME.findall(head):
-                fields[key.lower()].append(value.strip())
-            break
-    name = re.sub(r"[-_.]+", "-", fields["name"][-1]).lower()
-    return Package(name, fields["version"][-1], str(folder), tuple(fields["requires-dist"]))
+def _package(found: Distribution, folder: str) -> Iterator[Package]:
+    """Yield a package by its metadata, if that can be read and has a name."""
+    with suppress(OSError, ValueError):
+        fields = found.metadata
+        names, versions = fields.get_all("Name"), fields.get_all("Version")
+        requires = tuple(fields.get_all("Requires-Dist") or ())
+        if names:
+            name = re.sub(r"[-_.]+", "-", names[0]).lower()
+            yield Package(name, versions[0] if versions else "", folder, requires)
 
 
 def conda(prefix: str) -> Iterator[Package]:

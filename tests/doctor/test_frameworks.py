@@ -119,19 +119,15 @@ def test_an_interpreter_without_a_framework_is_said(gpumap, venv):
     assert "none of torch, " in answer.err
 
 
-def test_metadata_that_is_no_file_is_not_read(tmp_path):
-    """A pipe would be waited for, and a name of bytes is a name."""
-    written(tmp_path, {f"{name}-1.dist-info": "" for name in ("pipe", "folder", "bytes")})
-    files = {
-        name: tmp_path / f"{name}-1.dist-info/METADATA" for name in ("pipe", "folder", "bytes")
-    }
-    files["pipe"].unlink()
-    os.mkfifo(files["pipe"])
-    files["folder"].unlink()
-    files["folder"].mkdir()
-    files["bytes"].write_bytes(b"Name: bytes\nVersion: 2\xff\n" + b"x" * 10**6)
-    found = {each.name: each.version for each in ask.installed([str(tmp_path), "\0", ""])}
-    assert found == {"pipe": "1", "folder": "1", "bytes": "2\ufffd"}
+def test_broken_metadata_stops_nothing(tmp_path):
+    """A folder in its place, no name, and bytes that are no text."""
+    written(tmp_path, {f"{name}-1.dist-info": "" for name in ("folder", "bytes", "whole")})
+    (tmp_path / "folder-1.dist-info/METADATA").unlink()
+    (tmp_path / "folder-1.dist-info/METADATA").mkdir()
+    (tmp_path / "bytes-1.dist-info/METADATA").write_bytes(b"Name: bytes\nVersion: 2\xff\n")
+    (tmp_path / "whole-1.dist-info/METADATA").write_text("Name: A_b.C\nVersion: 3\n")
+    found = {each.name: each.version for each in ask.installed([str(tmp_path), "\0", "none"])}
+    assert found["a-b-c"] == "3"
 
 
 @pytest.mark.parametrize("name", TABLE["commands"])
