@@ -39,11 +39,10 @@ from gpumap.model.io import typed
 from gpumap.units import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Backend, Clock, Session
     from gpumap.doctor.screening import Key
-    from gpumap.engine.base import Events
 
     Works = Mapping[str, Callable[[], Iteration]]  # by name
     Found = tuple[str | None, str, Mapping[str, Estimate]]  # a code, a text and figures
@@ -240,8 +239,9 @@ class Screening:
             yield _result((what, name, None), *_failed(error))
 
     def _compared(self, what: Step, series: Mapping[str, Series]) -> Iterator[Line]:
-        around, real = Neighbours(), self._real(series)
-        with Gpus(real) as gpus:
+        around = Neighbours()
+        devices = map(self._device, series)  # of a scripted one the system says nothing
+        with Gpus(one for one in devices if one.backend != "fake") as gpus:
             times: dict[str, list[float]] = {name: [] for name in series}
             yield from self._blocks(what, series, times)
             held = gpus.throttled()
@@ -261,11 +261,6 @@ class Screening:
         shortest = 0.0 if self._device(name).backend == "fake" else _SAMPLE
         calibrate(series, self._clock(name), shortest, computes=True)
         return series
-
-    def _real(self, names: Iterable[str]) -> list[Device]:
-        """Return the devices that the system knows: of a scripted one it says nothing."""
-        devices = (self._device(name) for name in names)
-        return [device for device in devices if device.backend != "fake"]
 
     def _model(self, name: str, what: Step) -> tuple[object, ...]:
         """Return what devices have in common that should be as fast; a link has a node, too."""
@@ -304,13 +299,14 @@ class Screening:
     # --- more time: memory and links against siblings, all at once; and a soak
 
     def _longer(self) -> Iterator[Line]:
-        ways: dict[Step, str] = {"upload-rate": "h2d", "download-rate": "d2h"}
-        for what, direction in ways.items():
-            copies = {n: partial(self._large_copy, n, direction) for n in self._products}
+        ways: dict[Step, Callable[[BufferSlice], Iteration]] = {
+            "upload-rate": lambda part: HostCopy([part], "h2d", sync=True),
+            "download-rate": lambda part: HostCopy([part], "d2h", sync=True),
+            "memory-rate": lambda part: PairCopy(part, part, sync=True),
+        }
+        for what, way in ways.items():
+            copies = {name: partial(self._large, name, way) for name in self._products}
             yield from self._siblings(what, copies)
-        yield from self._siblings(
-            "memory-rate", {n: partial(self._within, n) for n in self._products}
-        )
         yield from self._together(_AT_ONCE)
 
     def _together(self, seconds: float) -> Iterator[Line]:
@@ -322,15 +318,9 @@ class Screening:
             action = partial(at_once, usable, self._sessions, clock, time_limit)
             yield from self._step("all-at-once", None, None, action)
 
-    def _large_copy(self, name: str, direction: str) -> Iteration:
-        return HostCopy([self._large(name)], direction, sync=True)
-
-    def _within(self, name: str) -> Iteration:
-        return _Within(self._large(name))
-
-    def _large(self, name: str) -> BufferSlice:
+    def _large(self, name: str, way: Callable[[BufferSlice], Iteration]) -> Iteration:
         nbytes = self._bytes_of(name, _LARGE)
-        return Buffers(name, self._sessions[name], nbytes, "pageable", (2, 0)).part(nbytes)
+        return way(Buffers(name, self._sessions[name], nbytes, "pageable", (2, 0)).part(nbytes))
 
     def _soak(self) -> Iterator[Line]:
         """Multiply until the end of the job; every bit of every launch must be as the first one."""
@@ -377,20 +367,6 @@ class Screening:
                 action = partial(costs, session, self._clock(name), self._buffer(name))
                 yield from self._step("costs", name, None, action)
         yield from self._together(_AT_ONCE_BRIEFLY)
-
-
-class _Within(Iteration):
-    """A copy from a device's memory to the same device's."""
-
-    waits = True
-
-    def __init__(self, part: BufferSlice) -> None:
-        self._part = part
-
-    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
-        """Copy, and wait."""
-        self._part.session.copy(self._part.device_copy, self._part.buffer, iterations)
-        self._part.session.synchronize()
 
 
 def _proved(work: Iteration) -> str | None:
