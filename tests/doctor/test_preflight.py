@@ -99,10 +99,6 @@ def test_of_eight_devices_the_slow_one_is_named_and_no_other(scripted):
     assert bad(checks) == {("siblings", "dev5", None): "unfit"}
 
 
-def test_too_few_blocks_name_no_device():
-    assert compared({"a": [1.0, 1.0], "b": [9.0, 9.0]}) == {"a": (None, False), "b": (None, False)}
-
-
 def test_a_pair_that_hangs_is_named_and_the_rest_goes_on(scripted):
     """The copy from dev1 never returns: its limit ends it, and another process does the rest."""
     bindings, env = scripted({}, {"fault": "hang-copy"}, {})

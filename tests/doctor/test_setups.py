@@ -142,12 +142,6 @@ def test_an_old_name_of_the_default_device_is_examined_as_that_device(gpumap, st
     assert [(one["requested"], first(one)) for one in report["diagnoses"]] == [(found, "GM105")]
 
 
-def test_a_default_device_that_is_none_is_the_error(gpumap, stubs):
-    answer, report = asked(gpumap, Plant("", (), [{}], {"THEANO_FLAGS": "device=dev0"}), stubs)
-    assert (answer.code, report["diagnoses"][0]["requested"]) == (2, None)
-    assert "device=dev0 is no device" in answer.err
-
-
 def test_a_core_that_is_not_for_this_process(gpumap):
     """An affinity mask hides it: the second of two cores for a process on the first."""
     core, *others = sorted(os.sched_getaffinity(0))

@@ -5,8 +5,6 @@ from itertools import count
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpumap.machine import state
 from gpumap.machine.state import Neighbours, Watch, name_of, others
@@ -96,19 +94,6 @@ def test_what_is_not_counted_is_not_known(sketch, monkeypatch, others, before):
     monkeypatch.setattr(state.os, "cpu_count", lambda: CORES)
     found = Neighbours(sketch.status("0").root, before=others)
     assert found.read() == seen(None, None, before)
-
-
-@given(
-    st.floats(0.25, 1e3), st.floats(0.0, 1e4),
-    st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6),
-)  # fmt: skip
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_neighbours_take_no_less_than_nothing_and_no_more_than_there_is(
-    neighbours, seconds, spent, busy, idle, stolen
-):
-    found = neighbours(seconds, spent, busy, idle, stolen)
-    assert found.foreign is None or 0.0 <= found.foreign <= CORES
-    assert found.steal is None or 0.0 <= found.steal <= 1.0
 
 
 class System:
