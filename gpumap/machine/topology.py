@@ -121,7 +121,6 @@ class PciDevice:
     address: str  # dddd:bb:dd.f, lower case
     vendor: int | None
     device: int | None
-    class_code: int
     numa_node: int | None
     local_cpus: tuple[int, ...]
     link_width: int | None
@@ -169,7 +168,6 @@ def _device(tree: Tree, name: str) -> PciDevice | None:
         address=place,
         vendor=tree.number(f"{folder}/vendor", 16),
         device=tree.number(f"{folder}/device", 16),
-        class_code=code,
         numa_node=tree.natural(f"{folder}/numa_node"),
         local_cpus=tree.cpus(f"{folder}/local_cpulist"),
         link_width=_width(tree.text(f"{folder}/current_link_width")),
@@ -305,8 +303,6 @@ class Cpu:
     """One logical processor."""
 
     index: int
-    package: int | None
-    core: int | None
     siblings: tuple[int, ...]  # the logical processors of its core, with itself
     numa_node: int | None
 
@@ -393,8 +389,6 @@ def _cpu(tree: Tree, index: int, node: int | None) -> Cpu:
     siblings = tree.cpus(f"{folder}/core_cpus_list") or tree.cpus(f"{folder}/thread_siblings_list")
     return Cpu(
         index=index,
-        package=tree.natural(f"{folder}/physical_package_id"),
-        core=tree.natural(f"{folder}/core_id"),
         siblings=tuple(sorted({index, *siblings})),
         numa_node=node,
     )

@@ -24,7 +24,7 @@ from gpumap.model import replace
 
 TABLES = tables.table(__file__)
 ROOT = "sys/bus/pci/devices/0000:09:00.0"
-CPUS = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
+CPUS = tuple(Cpu(n, (n,), 0) for n in range(4))
 SMALL = Topology(CPUS, 4, None, "A processor", 1 << 34, 1 << 33)
 GPU = model.Device("cuda:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0), "A GPU", "cupy",
              pci="0000:09:00.0", uuid="GPU-a")  # fmt: skip
