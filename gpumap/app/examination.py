@@ -336,9 +336,8 @@ def _map(program: Program) -> Iterator[tuple[str, str]]:
 
 def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     from gpumap.doctor.interpreter import VARIABLES
-    from gpumap.machine import fingerprint
 
-    known = sorted({*fingerprint.VARIABLES, *VARIABLES, "GPUMAP_BACKEND"})
+    known = sorted({*VARIABLES, "GPUMAP_BACKEND"})
     yield from ((name, f'"{env[name]}"') for name in known if name in env)
 
 

@@ -16,7 +16,7 @@ from gpumap.config import default_device, refused_device, renamed
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Evidence, Health, MapName, Measured, Setting
 from gpumap.errors import AbsentError, Diagnostic, MapError, QuestionError, SourceError
-from gpumap.kinds import KINDS
+from gpumap.machine.fingerprint import VARIABLES
 from gpumap.machine.state import link_states, others
 from gpumap.machine.topology import Tree
 from gpumap.model import Binding, ContextMap, Reason, replace
@@ -31,13 +31,7 @@ if TYPE_CHECKING:
     from gpumap.inventory import Inventory
     from gpumap.model import Entry, Estimate, MapText
 
-VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_LAUNCH_BLOCKING",
-    "THEANO_GPU_IS_ALREADY_ACTIVE",
-    *(name for row in KINDS.values() for name in row.hides if "identity" not in row.forms),
-)
+_VARIABLES = (*VARIABLES, "THEANO_GPU_IS_ALREADY_ACTIVE")
 BUSY = 0.5  # cores that others may use before their load is read again
 _SHOWN = 80
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
@@ -51,7 +45,7 @@ def configuration(cwd: str, source: MapText | None, inventory: Inventory) -> Evi
     return Evidence(
         topology=inventory.host.topology,
         source=source,
-        variables={name: env[name] for name in VARIABLES if name in env},
+        variables={name: env[name] for name in _VARIABLES if name in env},
         theano=theano,
         unreadable=unreadable,
     )

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.doctor.evidence import Rule, Sign, failed
 from gpumap.errors import Exit
-from gpumap.machine.cuda import VARIABLE, Known, explain, no_driver
+from gpumap.machine.cuda import VARIABLE, explain, no_driver
+from gpumap.machine.nvml import nameable
 from gpumap.model import Estimate, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpumap.doctor.evidence import Evidence, MapName
-    from gpumap.machine.nvml import GpuHealth
     from gpumap.model import Lack, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's status of a driver without devices
@@ -99,22 +97,14 @@ def _hidden(known: Evidence, named: MapName) -> Sign | None:
     gpus, driver = known.nvidia.gpus, known.nvidia.driver
     if driver is None:
         return None
-    uuids = None if gpus is None else _uuids(gpus)
-    there = Known(None if gpus is None else len(gpus), None if uuids is None else frozenset(uuids))
-    mask = explain(text, there, len(driver.devices))
+    there = None if gpus is None else [each.gpu for each in gpus]
+    mask = explain(text, nameable(there), len(driver.devices))
     if mask is None:
         if gpus is None or len(gpus) <= len(driver.devices):
             return None
         shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
         return Sign({"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"})
     return Sign({"what": mask.reason, "fix": mask.fix})
-
-
-def _uuids(gpus: Sequence[GpuHealth]) -> list[str]:
-    """Return those of devices and of their MIG instances."""
-    own = [each.gpu.uuid for each in gpus]
-    parts = [part.uuid for each in gpus for part in each.gpu.instances]
-    return [uuid for uuid in (*own, *parts) if uuid]
 
 
 def _renumbered(known: Evidence, named: MapName) -> Sign | None:

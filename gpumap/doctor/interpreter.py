@@ -25,8 +25,9 @@ from gpumap import extras
 from gpumap.backends.probe import run_child
 from gpumap.doctor.facts import FRAMEWORKS, matching, tables
 from gpumap.errors import SourceError
+from gpumap.machine import fingerprint
 from gpumap.machine.cuda import version_text
-from gpumap.machine.fingerprint import VALUE_MAX
+from gpumap.machine.topology import pci_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,13 +46,7 @@ _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
 _KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
 _PYTHONS = ("bin/python", "python", ".venv/bin/python")  # in a folder
 _QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-# Variables that decide what a framework sees; their values hold no secrets.
-VARIABLES = (
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HSA_OVERRIDE_GFX_VERSION", "LD_LIBRARY_PATH",
-    "JAX_PLATFORMS", "TF_FORCE_GPU_ALLOW_GROWTH", "XLA_PYTHON_CLIENT_PREALLOCATE",
-)  # fmt: skip
-_DISPLAY = "0x03"  # the class of GPUs on the PCI bus
+VARIABLES = (*fingerprint.VARIABLES, "LD_LIBRARY_PATH", "TF_FORCE_GPU_ALLOW_GROWTH")
 _PCI = "sys/bus/pci/devices"
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d")
@@ -257,7 +252,7 @@ def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str
     files = [n for n in tree.names("dev") if re.match(r"nvidia(\d+|ctl)$|kfd$|dxg$", n)]
     scheduler = next((word for name, word in tables()["schedulers"].items() if env.get(name)), None)
     return {
-        "env": {name: env[name][:VALUE_MAX] for name in VARIABLES if name in env},
+        "env": {name: env[name][: fingerprint.VALUE_MAX] for name in VARIABLES if name in env},
         "pci_gpus": [p for p, v, _ in cards if v != "intel"] if tree.names(_PCI) else None,
         "vendor": next((v for _, v, _ in cards if v in ("nvidia", "amd")), None),
         "loaded_driver": next(
@@ -279,13 +274,15 @@ def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str
 
 def _cards(tree: Tree) -> list[tuple[str, str, str]]:
     """Return address, vendor and driver of each GPU on the PCI bus."""
-    cards = []
-    for pci in sorted(tree.names(_PCI)):
-        if (tree.text(f"{_PCI}/{pci}/class") or "").startswith(_DISPLAY):
-            vendor = tables()["vendors"].get((tree.text(f"{_PCI}/{pci}/vendor") or "").strip())
-            driver = (tree.root / _PCI / pci / "driver").resolve().name
-            cards.append((pci, vendor, driver) if vendor else (pci, "intel", driver))
-    return cards
+    vendors = tables()["vendors"]
+    return [
+        (
+            card.address,
+            vendors.get(f"{card.vendor or 0:#06x}", "intel"),
+            (tree.root / _PCI / card.address / "driver").resolve().name,
+        )
+        for card in pci_devices(tree)
+    ]
 
 
 def _secure_boot(tree: Tree) -> bool | None:

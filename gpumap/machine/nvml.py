@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
-from gpumap.machine.cuda import MISMATCH, NO_DRIVER
+from gpumap.machine.cuda import MISMATCH, NO_DRIVER, Known
 from gpumap.machine.topology import pci_address
 from gpumap.model import Device
 
@@ -119,6 +119,16 @@ def gpus(library: Any = None) -> tuple[NvmlGpu, ...]:
     """
     with opened(library) as nvml:
         return tuple(_all(nvml))
+
+
+def nameable(devices: Iterable[NvmlGpu] | None) -> Known:
+    """Return what CUDA_VISIBLE_DEVICES can name; a device without an answer could have any UUID."""
+    if devices is None:
+        return Known()
+    every = tuple(devices)
+    named = [gpu.uuid for gpu in every]
+    named += [part.uuid for gpu in every for part in gpu.instances]
+    return Known(len(every), None if None in named else frozenset(filter(None, named)))
 
 
 _NOT_SUPPORTED = 3  # of nvmlReturn_t
