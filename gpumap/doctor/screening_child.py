@@ -360,13 +360,15 @@ class Screening:
         for number, binding in enumerate(self._bindings):
             name = binding.name
             yield from self._step("open", name, None, partial(self._open, binding))
-            if (session := self._sessions.get(name)) is not None:
+            if name in self._sessions:
                 yield from self._there_and_back(name)
                 product = partial(self._product, name, number, SIZE)
                 yield from self._step("product", name, None, product)
-                action = partial(costs, session, self._clock(name), self._buffer(name))
-                yield from self._step("costs", name, None, action)
+                yield from self._step("costs", name, None, partial(self._costs, name))
         yield from self._together(_AT_ONCE_BRIEFLY)
+
+    def _costs(self, name: str) -> Found:
+        return costs(self._sessions[name], self._clock(name), self._buffer(name))
 
 
 def _proved(work: Iteration) -> str | None:
