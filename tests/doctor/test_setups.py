@@ -86,13 +86,6 @@ def test_enough_is_planted():
     assert len(planted) >= 0.75 * len(RULES)
 
 
-def test_the_last_line_explains_what_decides_the_exit_code(gpumap):
-    fake = gpumap.fake(sound({"bandwidth": 1e8}))
-    fake.env["GPUMAP_TIMEOUT"] = ROOM
-    answer = fake("doctor", "slow->cuda0;gone->cuda7", "--format", "plain")
-    assert (answer.code, answer.out.splitlines()[-1]) == (3, "`gpumap explain GM219` says more")
-
-
 @pytest.mark.parametrize("order", ["", "FASTEST_FIRST", "PCI_BUS_ID"])
 def test_a_gpu_that_nvidia_smi_numbers_otherwise_is_used(gpumap, order):
     devices = [{"pci": "0000:09:00.0"}, {"pci": "0000:06:00.0"}]
