@@ -356,11 +356,10 @@ def _complete(instruction: str) -> int:
 
 def _complain(message: str, code: Exit | None = None) -> Exit:
     from gpumap.errors import Exit
-    from gpumap.escape import printable
+    from gpumap.report.diagnostics import printed
 
-    lines = f"error: {message}".split("\n")
     try:
-        sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
+        sys.stderr.write(printed(f"error: {message}".split("\n")))
     except OSError:
         silence(sys.stderr)
     return Exit.QUESTION if code is None else code

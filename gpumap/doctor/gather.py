@@ -101,7 +101,7 @@ def bindings(known: Evidence) -> tuple[Binding, ...]:
 
 
 def with_results(
-    known: Evidence, devices: Iterable[Binding], results: Iterable[StepResult]
+    known: Evidence, devices: Sequence[Binding], results: Iterable[StepResult]
 ) -> Evidence:
     """Return the evidence with what came of the steps on each device, by its first name."""
     own: dict[str, list[StepResult]] = {one.device.id: [] for one in devices}
@@ -121,14 +121,13 @@ def with_results(
 
 def _measured(results: Sequence[StepResult]) -> Measured:
     """Return the figures of a device, of two of one name the first, and why its steps ended."""
-    failed = next((one for one in results if one.code is not None), None)
-    failure = None if failed is None else Reason(failed.code or "", failed.text)
-    if failed is None and not any(one.what == "costs" for one in results):
-        failure = Reason("no-time", "the run was interrupted")
+    failures = [Reason(one.code, one.text) for one in results if one.code is not None]
+    if not any(one.what == "costs" for one in results):
+        failures.append(Reason("no-time", "the run was interrupted"))
     figures: dict[str, Estimate] = {}
     for result in results:
         figures = {**result.figures, **figures}
-    return Measured(figures, failure)
+    return Measured(figures, next(iter(failures), None))
 
 
 def denied(tree: Tree) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ _ITEMS: dict[Tier, tuple[Step, ...]] = {
 _LONG, _SOAK = 60.0, 600.0  # seconds from which on a tier begins
 _LIMITS = {"open": 0.4, "siblings": 0.5, "all-at-once": 0.5}  # shares of the whole time
 _LIMIT, _CAP = 0.15, 30.0  # of any other step; seconds of any
-# seconds without an answer that tell a hang: a driver opens in one or two
+# seconds without an answer that tell a hang, at the end of its share: a driver opens in one or two
 _CERTAIN = {"open": 3.5, "all-at-once": math.inf}
 _ELSE = 1.0
 _LAST = 0.5  # seconds of a child's end, in which its last lines are written
@@ -163,8 +163,8 @@ class DeviceRun:
         if child.code is not None:
             last = child.errors.strip().rpartition("\n")[2]
             return Reason("probe-failed", last or f"{ended} exit code {child.code}")
-        waited = self._waited()
-        if waited >= _CERTAIN.get(self._doing[0], _ELSE):
+        waited, certain = self._waited(), _CERTAIN.get(self._doing[0], _ELSE)
+        if waited >= max(certain, self._limit()):
             return Reason("hangs", f"no answer in {waited:.1f} s")
         return Reason("no-time", f"its time was over after {waited:.1f} s, before its end")
 
@@ -172,8 +172,11 @@ class DeviceRun:
         """Return whether a step has used its time; that in which it had no core is not counted."""
         self._starved = max(self._starved, starved)
         self._take_lines(text)
-        limit = min(_LIMITS.get(self._doing[0], _LIMIT) * self._within, _CAP)
-        return time.monotonic() >= self._end or self._waited() >= limit
+        return time.monotonic() >= self._end or self._waited() >= self._limit()
+
+    def _limit(self) -> float:
+        """Return the seconds that a step may take."""
+        return min(_LIMITS.get(self._doing[0], _LIMIT) * self._within, _CAP)
 
     def _waited(self) -> float:
         """Return the seconds of a step in which it had a core if it wanted one."""

@@ -34,6 +34,11 @@ def render(
     ]
     if left := left_out(every):
         lines.append(f"... and {left} more; --format json lists them all")
+    return printed(lines)
+
+
+def printed(lines: Iterable[str]) -> str:
+    """Return lines of text, each of which can be printed."""
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
