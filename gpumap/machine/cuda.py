@@ -109,7 +109,7 @@ def _names(entry: str, known: Known) -> bool:
         old = start.startswith("mig-gpu-")  # with numbers of instances, which are NVML's business
         fits = [uuid for uuid in known.uuids or () if uuid.lower().startswith(start)]
         return known.uuids is None or old or len(fits) == 1
-    digits = _INDEX.match(entry)
+    digits = _INDEX.fullmatch(entry)
     if digits is None:
         return False
     return known.count is None or (len(digits[1]) <= _DIGITS and int(digits[1]) < known.count)
