@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,13 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpumap import sources
 from gpumap.app.given_map import read_map
+from gpumap.app.program import check_single_process
 from gpumap.app.recording import Recording
+from gpumap.backends import REGISTRY
+from gpumap.doctor import diagnose, gather, health
+from gpumap.doctor import interpreter as asking
+from gpumap.doctor.facts import FRAMEWORKS
+from gpumap.doctor.screening import DeviceRun, StepResult
+from gpumap.engine.verify import one_of_each
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
 from gpumap.escape import printable
+from gpumap.extras import again, pip, strangers
+from gpumap.inventory import Inventory
 from gpumap.machine import process_control
-from gpumap.model import Diagnosed, replace
+from gpumap.machine.topology import Tree
+from gpumap.model import Diagnosed, Resolution, replace
 from gpumap.redaction import Redaction, host_names
+from gpumap.resolve import default_map
+from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,8 +37,6 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Health
-    from gpumap.doctor.interpreter import Interpreter
-    from gpumap.inventory import Inventory
     from gpumap.model import Binding, ContextMap, Diagnosis
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
@@ -49,8 +61,6 @@ class DoctorRequest:
 
 def examine(program: Program, request: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why."""
-    from gpumap.app.program import check_single_process
-
     doubts = check_single_process(program, "doctor")
     with Recording(
         "doctor", Diagnosed(), program, request.output, time_limit=request.timeout
@@ -61,8 +71,6 @@ def examine(program: Program, request: DoctorRequest) -> None:
 
 def _strangers() -> Iterator[Diagnostic]:
     """Warn of each other distribution whose package is called gpumap: one overwrote the other."""
-    from gpumap.extras import again, pip, strangers
-
     for stranger in strangers():
         message = f"another project, {stranger}, has installed a package gpumap here too"
         remove, anew = pip("uninstall", stranger.partition(" ")[0]), again()
@@ -109,8 +117,6 @@ class _Examination:
         self._draft.result = Diagnosed(self._found)
 
     def _run(self) -> None:
-        from gpumap.inventory import Inventory
-
         request = self._request
         inventory = Inventory(self._program.host(), request.backend, self._end)
         try:
@@ -125,24 +131,17 @@ class _Examination:
         self._conclude_libraries()
 
     def _read(self, inventory: Inventory) -> Evidence:
-        from gpumap.doctor.gather import configuration
-
         source = self._draft.source
         given = source if source and source.origin != "default" else None
-        return configuration(self._program.cwd, given, inventory)
+        return gather.configuration(self._program.cwd, given, inventory)
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
-        from gpumap.doctor.gather import bindings, surroundings, with_results
-        from gpumap.doctor.screening import DeviceRun, StepResult
-        from gpumap.engine.verify import one_of_each
-        from gpumap.model import Resolution
-
         known = self._read(inventory)
         self._record.limit.doing = "asking the drivers"
-        known = surroundings(known, context_map, inventory, Path("/"))
+        known = gather.surroundings(known, context_map, inventory, Path("/"))
         self._draft.backends = inventory.libraries
-        found_here = bindings(known)
+        found_here = gather.bindings(known)
         self._draft.resolution = Resolution(context_map, found_here)
         self._record.limit.doing = "using the devices"
         results, env, within = list[StepResult](), self._program.env, self._request.timeout
@@ -150,31 +149,24 @@ class _Examination:
         try:
             DeviceRun(devices, env, "doctor", within, self._end, results.append).run()
         except KeyboardInterrupt:
-            self._conclude(with_results(known, devices, results))
+            self._conclude(gather.with_results(known, devices, results))
             raise
         self._record.limit.doing = ""
-        return with_results(known, devices, results)
+        return gather.with_results(known, devices, results)
 
     def _chosen(self, inventory: Inventory) -> ContextMap:
         """Return what is examined without a map: Theano's default device, or what is there."""
-        from gpumap.doctor.gather import theano_map
-
         program = self._program
-        return theano_map(program.env, program.cwd) or self._default(inventory)
+        return gather.theano_map(program.env, program.cwd) or self._default(inventory)
 
     def _default(self, inventory: Inventory) -> ContextMap:
-        from gpumap.doctor.gather import probe_backends
-        from gpumap.resolve import default_map
-
-        probe_backends(inventory)
+        gather.probe_backends(inventory)
         return default_map(inventory)
 
     def _conclude(self, known: Evidence) -> None:
-        from gpumap.doctor.diagnose import diagnoses, notes, only_default_cores
-
-        self._draft.remarks += notes(known)
-        found = diagnoses(known)
-        if only_default_cores(known, found):
+        self._draft.remarks += diagnose.notes(known)
+        found = diagnose.diagnoses(known)
+        if diagnose.only_default_cores(known, found):
             message = "no map is given and this machine has no GPU; the CPU works"
             self._draft.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
             return
@@ -184,9 +176,7 @@ class _Examination:
         self._refuse(found)
 
     def _refuse(self, found: Iterable[Diagnosis]) -> None:
-        from gpumap.doctor.diagnose import exits
-
-        for diagnosis, code in exits(found):
+        for diagnosis, code in diagnose.exits(found):
             first = diagnosis.findings[0]
             name = diagnosis.name or ""
             used = "partly used" if diagnosis.verdict == "partly" else diagnosis.verdict
@@ -217,7 +207,7 @@ _DRIVER = 8.0  # seconds for the driver
 class Answers:
     """What an interpreter, its libraries and the driver said."""
 
-    interpreter: Interpreter
+    interpreter: asking.Interpreter
     seen: str  # the interpreter as the user named it
     facts: dict[str, dict[str, Any]]
     nvidia: Health
@@ -225,16 +215,14 @@ class Answers:
 
     def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
         """Return the diagnosis of each framework, and which of the map's devices it numbers how."""
-        from gpumap.doctor.diagnose import diagnosis, numbering
-
         visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
         for raw in self.facts.values():
             devices = [each for each in raw.get("devices") or () if isinstance(each, dict)]
-            numbers = numbering(devices, visible, bindings)
+            numbers = diagnose.numbering(devices, visible, bindings)
             known = {**raw, "driver_devices": len(visible)}
             commands = self.interpreter.commands(self.env)
-            found.append(diagnosis(known, commands, self.seen, numbers))
+            found.append(diagnose.diagnosis(known, commands, self.seen, numbers))
         return tuple(found)
 
 
@@ -245,12 +233,6 @@ def ask(program: Program, python: str, limit: float) -> Answers:
         SourceError: the interpreter cannot be asked.
         AbsentError: it has none of the frameworks.
     """
-    from gpumap.doctor import health
-    from gpumap.doctor import interpreter as asking
-    from gpumap.doctor.facts import FRAMEWORKS
-    from gpumap.doctor.gather import denied
-    from gpumap.machine.topology import Tree
-
     process_control.keep_orphans()  # what a library leaves behind ends with this process
     found = asking.interpreter(python, program.env, program.cwd)
     there = asking.frameworks(found)
@@ -262,7 +244,7 @@ def ask(program: Program, python: str, limit: float) -> Answers:
         driver = pool.submit(health.query, program.env, patience, "cuda")
         words = asking.answers(found, there, program.env, limit)
     tree = Tree(Path("/"))
-    machine = asking.facts(tree, program.env, denied(tree))
+    machine = asking.facts(tree, program.env, gather.denied(tree))
     machine |= asking.of_driver(driver.result())
     machine = {key: value for key, value in machine.items() if value is not None}
     every = {n: machine | asking.metadata(found, n) | words[n] for n in there}
@@ -280,8 +262,6 @@ _LIBRARIES = re.compile(r"(torch|pytorch|jax|tensorflow|cupy|onnxruntime|nvidia|
 
 def environment(program: Program, python: str | None, keep: Collection[str]) -> str:
     """Return the block, as Markdown, without what `gpumap.redaction` takes out, but for `keep`."""
-    from gpumap.inventory import Inventory
-
     inventory = Inventory(program.host(), end=time.monotonic() + _ASKING)
     rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]
     shown = Redaction(program.env, host_names(program.env), keep)
@@ -294,14 +274,9 @@ def environment(program: Program, python: str | None, keep: Collection[str]) -> 
 
 
 def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    import platform
-
-    from gpumap.doctor.interpreter import facts
-    from gpumap.machine.topology import Tree
-    from gpumap.version import __version__
 
     topology = inventory.host.topology
-    known = facts(Tree(Path("/")), inventory.host.env, ())
+    known = asking.facts(Tree(Path("/")), inventory.host.env, ())
     marks = [name for name in ("container", "wsl", "secure_boot") if known[name]]
     module = known["kernel_module_version"]
     yield "gpumap", f"{__version__}, Python {platform.python_version()}"
@@ -315,8 +290,6 @@ def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
 
 
 def _devices(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    from gpumap.backends import REGISTRY
-
     for name in (name for name in REGISTRY if name != "fake"):
         probe = inventory.probe(name)
         yield name, probe.version or "usable" if probe.usable else f"no: {probe.reason}"
@@ -325,8 +298,6 @@ def _devices(inventory: Inventory) -> Iterator[tuple[str, str]]:
 
 
 def _map(program: Program) -> Iterator[tuple[str, str]]:
-    from gpumap import sources
-
     try:
         found = sources.find(env=program.env, cwd=program.cwd)
         yield "map", f"{found.text} ({found.origin})" if found else "none"
@@ -335,17 +306,13 @@ def _map(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    from gpumap.doctor.interpreter import VARIABLES
-
-    known = sorted({*VARIABLES, "GPUMAP_BACKEND"})
+    known = sorted({*asking.VARIABLES, "GPUMAP_BACKEND"})
     yield from ((name, f'"{env[name]}"') for name in known if name in env)
 
 
 def _packages(program: Program, python: str, shown: Redaction) -> Iterator[tuple[str, str]]:
     """Yield the interpreter, and versions, which look like addresses and are none."""
-    from gpumap.doctor.interpreter import interpreter
-
-    found = interpreter(python, program.env, program.cwd)
+    found = asking.interpreter(python, program.env, program.cwd)
     yield "python", f"{found.about.get('python')} ({shown.text(python)})"
     names = sorted(name for name in found.packages if _LIBRARIES.match(name))
     yield from ((f"  {name}", found.packages[name].version) for name in names)
