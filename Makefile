@@ -93,7 +93,7 @@ BACKENDS_OF = $(patsubst %,tests/backends/test_%.py,$(1))
 # test_conditions.py, which see every command too
 PROGRAMS = $(filter-out %/test_conditions.py $(MPI) $(ALONE) $(SILENCE) $(LONG),$(wildcard tests/commands/test_*.py)) \
 	tests/test_action.py tests/test_running.py tests/test_package.py tests/test_readme.py \
-	tests/report/test_html.py $(patsubst %,tests/doctor/test_%.py,article causes setups time)
+	tests/report/test_html.py $(patsubst %,tests/doctor/test_%.py,causes setups time)
 # OpenCL as drivers and compilers have it; what every backend promises is in `unit`, on PoCL too
 OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_vendors probe) \
 	tests/kernels/test_oclgrind.py

@@ -56,7 +56,7 @@ def screened(
     done = [*done, ("all-at-once", None, None)] if tier == "soak" else []
     job = {"names": names, "done": done, "seconds": seconds, "tier": tier}
     job["end"] = time.monotonic() + seconds
-    return [line["check"] for line in Screening(job, env).lines() if "check" in line]
+    return [line["result"].check for line in Screening(job, env).lines() if "result" in line]
 
 
 def named(checks: Iterable[FitnessCheck]) -> set[str]:

@@ -202,14 +202,12 @@ def doctor(
     map: str | None = None,  # noqa: A002 - as the option is called
     *,
     backend: str | None = None,
-    script: str | None = None,
 ) -> tuple[Diagnosis, ...]:
     """Return for each name whether its device is used, with the causes if it is not.
 
     Args:
         map: names and devices; None: the default map. Without a GPU that has no diagnosis.
         backend: the library that drives the devices.
-        script: a program to read for settings that come too late.
 
     Raises:
         MapError: the map does not parse.
@@ -218,10 +216,9 @@ def doctor(
     """
     if map is not None:
         parse_map(map)
-    options = {"map": map, "backend": backend, "script": script}
     from gpumap.model import Diagnosed
 
-    report = _run(("doctor",), options, (*_JUDGED, Exit.ABSENT))
+    report = _run(("doctor",), {"map": map, "backend": backend}, (*_JUDGED, Exit.ABSENT))
     return report.result.diagnoses if isinstance(report.result, Diagnosed) else ()
 
 

@@ -30,7 +30,7 @@ SLOW = r"^gpumap: [^\n]*, \d+ s of [^\n]* s\n"  # said every 30 seconds
 KEYS = "cpu|os|python|hash|load1|steal|busy|others|elapsed_s|max_error|sha256"
 MASKS = (
     Mask(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "<time>", "when it ran"),
-    Mask(r'("(libraries|environment|clocks_hz)": )\{[^{}]*\}', r"\1<here>", "of the machine"),
+    Mask(r'("(libraries|environment)": )\{[^{}]*\}', r"\1<here>", "of the machine"),
     Mask(r'("others": )\{.*?\n {4}\}', r"\1<here>", "other processes of the machine"),
     Mask(rf'^( *"({KEYS})": )(?!\{{).*?(,?)$', r"\1<here>\3", "of the machine, or real time"),
     Mask(r'("cores": )\d+', r"\1<here>", "of the machine"),

@@ -1,73 +1,13 @@
 """What `gpumap env` may show strangers: no host, user, path, serial number or token; all else."""
 
 import pytest
+from tables import table
 
 from gpumap.redaction import KINDS, Redaction
 
 ENV = {"HOME": "/home/jdoe", "USER": "jdoe", "LOGNAME": "jane.doe", "SUDO_USER": "root"}
 HOSTS = {"node17.hpc.example", "node17"}
-PLANTED = {
-    "tokens": {
-        "ghp_16C7e42F292c6912E7710c838347Ae178B4a": "remote said {}",
-        "github_pat_11ABCDEFG0abcdefghij_klmnopqrstuv": "{}",
-        "glpat-ABCdef123456_7890xyz": "token {}",
-        "hf_AbCdEfGhIjKlMnOpQrStUvWx": "HF: {}",
-        "sk-proj-abcDEF1234567890abcDEF": "key={}",
-        "xoxb-123456789012-abcdef": "{}",
-        "AKIAIOSFODNN7EXAMPLE": "aws {}",
-        "pypi-AgEIcHlwaS5vcmcCJDU": "{}",
-        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxwRJ": "Authorization: {}",
-        "aVeryOpaque+Thing/1234567890abcd==": "Bearer {}",
-        "hunter2": "password={}",
-        "s3cr3t": "--secret: {},",
-        "kdj38dk": "api_key={} --xla_dump",
-        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY": "value {} end",
-        "9e107d9d372bb6826bd81d3542a419d6": "md5 {}",
-        "alice:pa55": "ftp://{}@files/x",
-    },
-    "hosts": {
-        "node17.hpc.example": "on {}",
-        "node17": "({})",
-        "NODE17": "host {}.",
-        "login.cluster.university.edu": "via {}",
-        "gpu-box.local": "{}:8080",
-        "build.corp": "{}",
-        "10.20.30.40": "NCCL_SOCKET={}",
-        "192.168.1.17": "{}:29500",
-        "de:ad:be:ef:00:01": "eth0 {}",
-        "fe80::1ff:fe23:4567:890a": "{}",
-        "secret-host": "http://{}:80/x",
-    },
-    "users": {
-        "jdoe": "{} has it",
-        "jane.doe": "user {}",
-        "JDOE": "_{}_",
-        "jane@mail.example": "by {}",
-        "a.b+c@x.org": "<{}>",
-    },
-    "paths": {
-        "/home/jdoe/venv/lib/libcuda.so": "from {}",
-        "/home/jdoe": "{}: no such folder",
-        "/home/other/thing": "{}",
-        "/Users/sam/Library": "{}",
-        "/scratch/project-x/data": "TMP={}",
-        "/mnt/lustre/p123": '"{}"',
-        "/data/models/llama": "--dump={}",
-        "~/secret-plan/x": "{}",
-        "/work/main": "cwd {}",
-        "/net/group7/a.icd": "/etc/OpenCL:{}",
-    },
-    "serials": {
-        "1322621012345": "Serial Number: {}",
-        "PHBX-77A": "serial={}",
-        "0x77AA12": "S/N {}",
-        "A1B2C3": "Asset Tag: {}",
-        "990017": "board serial no. {}",
-        "12-34-XY": "board_serial: {}",
-        "QX7T9": "serial #{}",
-        "7C5D12": "Serial: {}",
-    },
-}
+PLANTED = table(__file__)
 EVERY = [(kind, each, text) for kind, found in PLANTED.items() for each, text in found.items()]
 
 

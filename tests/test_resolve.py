@@ -18,7 +18,7 @@ UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
 
 def topology(*cores, quota=None, pinnable=True):
-    cpus = sorted((Cpu(i, 0, n, core, 0) for n, core in enumerate(cores) for i in core),
+    cpus = sorted((Cpu(i, core, 0) for core in cores for i in core),
                   key=lambda cpu: cpu.index)  # fmt: skip
     return Topology(tuple(cpus), len(cpus), quota, "A CPU", 2**34, 2**33, pinnable=pinnable)
 

@@ -148,7 +148,7 @@ class BenchmarkRun:
         benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
         self._refuse_base()
-        watch = Watch(gpus=gpus)
+        watch = Watch()
         devices.clock.sleep(_LOOK)
         self._draft.before = replace(watch.read(), others=look.read() if look else None)
         self._warn(turn)

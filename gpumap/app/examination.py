@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,14 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpumap import sources
 from gpumap.app.given_map import read_map
+from gpumap.app.program import check_single_process
 from gpumap.app.recording import Recording
+from gpumap.backends import REGISTRY
+from gpumap.doctor import diagnose, gather, health
+from gpumap.doctor import interpreter as asking
+from gpumap.doctor.facts import FRAMEWORKS
+from gpumap.doctor.screening import DeviceRun, StepResult
+from gpumap.engine.verify import one_of_each
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
 from gpumap.escape import printable
+from gpumap.extras import again, pip, strangers
+from gpumap.inventory import Inventory
 from gpumap.machine import process_control
-from gpumap.model import Diagnosed, replace
+from gpumap.machine.topology import Tree
+from gpumap.model import Diagnosed, Resolution, replace
 from gpumap.redaction import Redaction, host_names
-from gpumap.text import chosen
+from gpumap.resolve import default_map
+from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,10 +37,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Health
-    from gpumap.doctor.interpreter import Interpreter
-    from gpumap.doctor.probe_run import ProbeRun
-    from gpumap.inventory import Inventory
-    from gpumap.model import Binding, ContextMap, Diagnosis, Reason
+    from gpumap.model import Binding, ContextMap, Diagnosis
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
@@ -40,26 +50,17 @@ class DoctorRequest:
     argument: str | None
     option: str | None
     backend: str | None
-    script: Path | None
     python: str | None
-    framework: str | None
     timeout: float
-
-    def for_frameworks(self) -> bool:
-        """Return whether an interpreter's libraries are to be examined."""
-        return self.python is not None or self.framework is not None
+    output: Output
 
     def for_map(self) -> bool:
         """Return whether a map is: by default, and beside frameworks one that is given here."""
-        return not self.for_frameworks() or (self.argument, self.option) != (None, None)
-
-    output: Output
+        return self.python is None or (self.argument, self.option) != (None, None)
 
 
 def examine(program: Program, request: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why."""
-    from gpumap.app.program import check_single_process
-
     doubts = check_single_process(program, "doctor")
     with Recording(
         "doctor", Diagnosed(), program, request.output, time_limit=request.timeout
@@ -70,8 +71,6 @@ def examine(program: Program, request: DoctorRequest) -> None:
 
 def _strangers() -> Iterator[Diagnostic]:
     """Warn of each other distribution whose package is called gpumap: one overwrote the other."""
-    from gpumap.extras import again, pip, strangers
-
     for stranger in strangers():
         message = f"another project, {stranger}, has installed a package gpumap here too"
         remove, anew = pip("uninstall", stranger.partition(" ")[0]), again()
@@ -91,18 +90,17 @@ class _Examination:
 
     def run(self) -> None:
         """Examine frameworks where they are named, and the map that is given or a default one."""
-        if self._request.for_frameworks():
-            self._ask_libraries()
+        if self._request.python is not None:
+            self._ask_libraries(self._request.python)
         if self._request.for_map():
             self._run()
         else:
             self._conclude_libraries()
 
-    def _ask_libraries(self) -> None:
-
-        self._record.limit.doing, request = "asking the interpreter", self._request
-        limit = (self._end - time.monotonic()) * (_WITH_MAP if request.for_map() else 1.0)
-        self._libraries = ask(self._program, request.python, request.framework, max(limit, 1.0))
+    def _ask_libraries(self, python: str) -> None:
+        self._record.limit.doing = "asking the interpreter"
+        limit = (self._end - time.monotonic()) * (_WITH_MAP if self._request.for_map() else 1.0)
+        self._libraries = ask(self._program, python, max(limit, 1.0))
         self._record.limit.doing = ""
 
     def _conclude_libraries(self) -> None:
@@ -119,8 +117,6 @@ class _Examination:
         self._draft.result = Diagnosed(self._found)
 
     def _run(self) -> None:
-        from gpumap.inventory import Inventory
-
         request = self._request
         inventory = Inventory(self._program.host(), request.backend, self._end)
         try:
@@ -135,59 +131,42 @@ class _Examination:
         self._conclude_libraries()
 
     def _read(self, inventory: Inventory) -> Evidence:
-        from gpumap.doctor.gather import configuration
-        from gpumap.doctor.script import read
-
         source = self._draft.source
         given = source if source and source.origin != "default" else None
-        found = configuration(self._program.cwd, given, inventory)
-        if self._request.script is None:
-            return found
-        return replace(found, script=read(Path(self._program.cwd) / self._request.script))
+        return gather.configuration(self._program.cwd, given, inventory)
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""
-        from gpumap.doctor.gather import bindings, surroundings
-        from gpumap.doctor.probe_run import NO_TIME, ProbeRun
-        from gpumap.model import Reason, Resolution
-
         known = self._read(inventory)
         self._record.limit.doing = "asking the drivers"
-        known = surroundings(known, context_map, inventory, Path("/"))
+        known = gather.surroundings(known, context_map, inventory, Path("/"))
         self._draft.backends = inventory.libraries
-        found_here = bindings(known)
+        found_here = gather.bindings(known)
         self._draft.resolution = Resolution(context_map, found_here)
         self._record.limit.doing = "using the devices"
-        calls = self._request.output.verbose
-        run = ProbeRun(found_here, self._program.env, self._end, calls=calls)
+        results, env, within = list[StepResult](), self._program.env, self._request.timeout
+        devices = one_of_each(found_here)
         try:
-            run.run()
+            DeviceRun(devices, env, "doctor", within, self._end, results.append).run()
         except KeyboardInterrupt:
-            self._conclude(_with(known, run, Reason("no-time", "the run was interrupted")))
+            self._conclude(gather.with_results(known, devices, results))
             raise
         self._record.limit.doing = ""
-        return _with(known, run, NO_TIME)
+        return gather.with_results(known, devices, results)
 
     def _chosen(self, inventory: Inventory) -> ContextMap:
         """Return what is examined without a map: Theano's default device, or what is there."""
-        from gpumap.doctor.gather import theano_map
-
         program = self._program
-        return theano_map(program.env, program.cwd) or self._default(inventory)
+        return gather.theano_map(program.env, program.cwd) or self._default(inventory)
 
     def _default(self, inventory: Inventory) -> ContextMap:
-        from gpumap.doctor.gather import probe_backends
-        from gpumap.resolve import default_map
-
-        probe_backends(inventory)
+        gather.probe_backends(inventory)
         return default_map(inventory)
 
     def _conclude(self, known: Evidence) -> None:
-        from gpumap.doctor.diagnose import diagnoses, notes, only_default_cores
-
-        self._draft.remarks += notes(known)
-        found = diagnoses(known)
-        if only_default_cores(known, found):
+        self._draft.remarks += diagnose.notes(known)
+        found = diagnose.diagnoses(known)
+        if diagnose.only_default_cores(known, found):
             message = "no map is given and this machine has no GPU; the CPU works"
             self._draft.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
             return
@@ -197,9 +176,7 @@ class _Examination:
         self._refuse(found)
 
     def _refuse(self, found: Iterable[Diagnosis]) -> None:
-        from gpumap.doctor.diagnose import exits
-
-        for diagnosis, code in exits(found):
+        for diagnosis, code in diagnose.exits(found):
             first = diagnosis.findings[0]
             name = diagnosis.name or ""
             used = "partly used" if diagnosis.verdict == "partly" else diagnosis.verdict
@@ -221,15 +198,6 @@ class _Examination:
         self._draft.remarks.append(Diagnostic("works-here", message, severity="note"))
 
 
-def _with(known: Evidence, run: ProbeRun, missing: Reason) -> Evidence:
-    """Return the evidence with what was probed; `missing` is why a device was not."""
-    names = (
-        one if one.device is None else replace(one, measured=run.of(one.device, missing))
-        for one in known.names
-    )
-    return replace(known, names=tuple(names), gain=run.gain)
-
-
 # --- frameworks: the user's interpreter is queried, and its answers judged
 
 _DRIVER = 8.0  # seconds for the driver
@@ -239,7 +207,7 @@ _DRIVER = 8.0  # seconds for the driver
 class Answers:
     """What an interpreter, its libraries and the driver said."""
 
-    interpreter: Interpreter
+    interpreter: asking.Interpreter
     seen: str  # the interpreter as the user named it
     facts: dict[str, dict[str, Any]]
     nvidia: Health
@@ -247,52 +215,40 @@ class Answers:
 
     def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
         """Return the diagnosis of each framework, and which of the map's devices it numbers how."""
-        from gpumap.doctor.diagnose import diagnosis, numbering
-
         visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
         for raw in self.facts.values():
             devices = [each for each in raw.get("devices") or () if isinstance(each, dict)]
-            numbers = numbering(devices, visible, bindings)
+            numbers = diagnose.numbering(devices, visible, bindings)
             known = {**raw, "driver_devices": len(visible)}
             commands = self.interpreter.commands(self.env)
-            found.append(diagnosis(known, commands, self.seen, numbers))
+            found.append(diagnose.diagnosis(known, commands, self.seen, numbers))
         return tuple(found)
 
 
-def ask(program: Program, python: str | None, names: str | None, limit: float) -> Answers:
-    """Ask libraries by name, or all that are installed, of an interpreter: else the active one's.
+def ask(program: Program, python: str, limit: float) -> Answers:
+    """Ask the libraries that are installed for an interpreter.
 
     Raises:
         SourceError: the interpreter cannot be asked.
         AbsentError: it has none of the frameworks.
     """
-    from gpumap.doctor import health
-    from gpumap.doctor import interpreter as asking
-    from gpumap.doctor.facts import FRAMEWORKS
-    from gpumap.doctor.gather import denied
-    from gpumap.machine.topology import Tree
-
     process_control.keep_orphans()  # what a library leaves behind ends with this process
-    active = program.env.get("VIRTUAL_ENV") or program.env.get("CONDA_PREFIX")
-    seen = python or (f"{active}/bin/python" if active else "python3")
-    found = asking.interpreter(seen, program.env, program.cwd)
+    found = asking.interpreter(python, program.env, program.cwd)
     there = asking.frameworks(found)
-    wanted = there if names is None else chosen(names, FRAMEWORKS, "framework", "--framework")
-    if not wanted:
-        message = f"none of {', '.join(FRAMEWORKS)} is installed for {seen}"
+    if not there:
+        message = f"none of {', '.join(FRAMEWORKS)} is installed for {python}"
         raise AbsentError(message, hint="name another interpreter: --python .venv/bin/python")
     patience = min(limit, _DRIVER)
     with ThreadPoolExecutor(1) as pool:
         driver = pool.submit(health.query, program.env, patience, "cuda")
-        ready = [name for name in wanted if name in there]
-        words = asking.answers(found, ready, program.env, limit)
+        words = asking.answers(found, there, program.env, limit)
     tree = Tree(Path("/"))
-    machine = asking.facts(tree, program.env, denied(tree))
+    machine = asking.facts(tree, program.env, gather.denied(tree))
     machine |= asking.of_driver(driver.result())
     machine = {key: value for key, value in machine.items() if value is not None}
-    every = {n: machine | asking.metadata(found, n) | words.get(n, {}) for n in wanted}
-    return Answers(found, seen, every, driver.result(), program.env)
+    every = {n: machine | asking.metadata(found, n) | words[n] for n in there}
+    return Answers(found, python, every, driver.result(), program.env)
 
 
 # --- a block about this machine to paste into an issue: what decides placement, and no secrets
@@ -306,8 +262,6 @@ _LIBRARIES = re.compile(r"(torch|pytorch|jax|tensorflow|cupy|onnxruntime|nvidia|
 
 def environment(program: Program, python: str | None, keep: Collection[str]) -> str:
     """Return the block, as Markdown, without what `gpumap.redaction` takes out, but for `keep`."""
-    from gpumap.inventory import Inventory
-
     inventory = Inventory(program.host(), end=time.monotonic() + _ASKING)
     rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]
     shown = Redaction(program.env, host_names(program.env), keep)
@@ -320,14 +274,9 @@ def environment(program: Program, python: str | None, keep: Collection[str]) -> 
 
 
 def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    import platform
-
-    from gpumap.doctor.interpreter import facts
-    from gpumap.machine.topology import Tree
-    from gpumap.version import __version__
 
     topology = inventory.host.topology
-    known = facts(Tree(Path("/")), inventory.host.env, ())
+    known = asking.facts(Tree(Path("/")), inventory.host.env, ())
     marks = [name for name in ("container", "wsl", "secure_boot") if known[name]]
     module = known["kernel_module_version"]
     yield "gpumap", f"{__version__}, Python {platform.python_version()}"
@@ -341,8 +290,6 @@ def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
 
 
 def _devices(inventory: Inventory) -> Iterator[tuple[str, str]]:
-    from gpumap.backends import REGISTRY
-
     for name in (name for name in REGISTRY if name != "fake"):
         probe = inventory.probe(name)
         yield name, probe.version or "usable" if probe.usable else f"no: {probe.reason}"
@@ -351,8 +298,6 @@ def _devices(inventory: Inventory) -> Iterator[tuple[str, str]]:
 
 
 def _map(program: Program) -> Iterator[tuple[str, str]]:
-    from gpumap import sources
-
     try:
         found = sources.find(env=program.env, cwd=program.cwd)
         yield "map", f"{found.text} ({found.origin})" if found else "none"
@@ -361,18 +306,13 @@ def _map(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    from gpumap.doctor.interpreter import VARIABLES
-    from gpumap.machine import fingerprint
-
-    known = sorted({*fingerprint.VARIABLES, *VARIABLES, "GPUMAP_BACKEND"})
+    known = sorted({*asking.VARIABLES, "GPUMAP_BACKEND"})
     yield from ((name, f'"{env[name]}"') for name in known if name in env)
 
 
 def _packages(program: Program, python: str, shown: Redaction) -> Iterator[tuple[str, str]]:
     """Yield the interpreter, and versions, which look like addresses and are none."""
-    from gpumap.doctor.interpreter import interpreter
-
-    found = interpreter(python, program.env, program.cwd)
+    found = asking.interpreter(python, program.env, program.cwd)
     yield "python", f"{found.about.get('python')} ({shown.text(python)})"
     names = sorted(name for name in found.packages if _LIBRARIES.match(name))
     yield from ((f"  {name}", found.packages[name].version) for name in names)

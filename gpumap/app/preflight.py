@@ -13,7 +13,7 @@ from gpumap.doctor import health
 from gpumap.doctor.evidence import Health
 from gpumap.doctor.gather import map_names
 from gpumap.doctor.requirements import Requirements
-from gpumap.doctor.screening import DeviceRun
+from gpumap.doctor.screening import DeviceRun, tier_of
 from gpumap.engine.verify import one_of_each
 from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.files import empty
@@ -100,7 +100,9 @@ class _Preflight:
         self._record.limit.doing = "using the devices"
         env, within = self._program.env, self._request.within
         devices = one_of_each(bindings)
-        DeviceRun(devices, env, within, end, self._take).run()
+        DeviceRun(
+            devices, env, tier_of(within), within, end, lambda result: self._take(result.check)
+        ).run()
         self._record.limit.doing = "asking for their health"
         self._health(devices, real=real)
         self._record.limit.doing = ""

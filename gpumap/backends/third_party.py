@@ -22,14 +22,13 @@ from gpumap.files import shipped
 from gpumap.machine.cuda import (
     MISMATCH,
     VARIABLE,
-    Known,
     Why,
     driver,
     explain,
     no_driver,
     version_text,
 )
-from gpumap.machine.nvml import NvmlUnavailable, gpus
+from gpumap.machine.nvml import NvmlUnavailable, gpus, nameable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -217,7 +216,7 @@ class Cuda:
 
     def hidden(self, shown: int) -> Why | None:
         """Return what CUDA_VISIBLE_DEVICES hides, if CUDA shows so many devices."""
-        return explain(self.env.get(VARIABLE), _known(self._answer[0]), shown)
+        return explain(self.env.get(VARIABLE), nameable(self._answer[0]), shown)
 
     def refused(self, words: str) -> Why:
         """Return why a library that loads CUDA's parts itself has no device.
@@ -281,12 +280,3 @@ def too_old(version: int, wanted: int) -> Why | None:
 
 
 _DRIVERS = {12: 525, 13: 580}  # CUDA -> its first driver on Linux; each has an extra of its name
-
-
-def _known(devices: tuple[NvmlGpu, ...] | None) -> Known:
-    """Return what can be named; a device that does not answer could have any UUID."""
-    if devices is None:
-        return Known()
-    named = [gpu.uuid for gpu in devices]
-    named += [part.uuid for gpu in devices for part in gpu.instances]
-    return Known(len(devices), None if None in named else frozenset(filter(None, named)))

@@ -97,13 +97,12 @@ class Placed:
 
 
 class DeviceCall(Call):
-    """The call on a device: x is moved there or is there, y is fetched or stays."""
+    """The call on a device: x is moved there or is there, and y is fetched."""
 
-    def __init__(self, placed: Placed, *, upload: bool, download: bool = True) -> None:
+    def __init__(self, placed: Placed, *, upload: bool) -> None:
         super().__init__(placed.problem)
         self._placed = placed
         self._upload = upload
-        self._download = download
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Call `iterations` times."""
@@ -112,8 +111,7 @@ class DeviceCall(Call):
             if self._upload:
                 placed.upload()
             placed.compute()
-            if self._download:
-                placed.download(self.destination)
+            placed.download(self.destination)
             placed.session.synchronize()
 
     def poison(self) -> None:
@@ -124,17 +122,13 @@ class DeviceCall(Call):
             self._placed.upload()  # it is there already: that is what resident means
 
     def check(self) -> Check:
-        """Return whether y is right, fetched now if the call does not.
+        """Return whether y is right.
 
         Raises:
             WrongDataError: a byte of x, which is moved with the call, did not arrive.
         """
         if self._upload:
             self._placed.prove()
-        if not self._download:
-            super().poison()
-            self._placed.download(self.destination)
-            self._placed.session.synchronize()
         return super().check()
 
 

@@ -97,10 +97,6 @@ class Placed:
         self.name, self.session, self.data = name, session, data
         self._w, self._b, self._x = (moved(array, session) for array in (data.w, data.b, data.x))
 
-    def upload(self) -> None:
-        """Queue the copy of x to the device once more, as a call that moves its input would."""
-        self.session.upload(self.data.x, self._x)
-
     def elementwise(self, out: Any) -> Callable[[], None]:
         """Return what queues all behind the product, an operation each, on what is in `out`."""
         size = self.data.rows * COLUMNS
@@ -108,10 +104,6 @@ class Placed:
         kernels = [self.session.prepare("add_cyclic", *bias, size=size)]
         kernels += [self.session.prepare(name, out, out, size=size) for name in _BEHIND]
         return partial(_each, kernels)
-
-    def one_pass(self, out: Any) -> Callable[[], None]:
-        """Return what queues one kernel on what is in `out`, and leaves a result as it is."""
-        return self.session.prepare("relu", out, out, size=self.data.rows * COLUMNS)
 
     def job(self, out: Any, *, fused: bool) -> Callable[[], None]:
         """Return what queues the chain in one kernel, or each operation of it."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpumap.app.output import say
-from gpumap.commands.option_types import DurationType, FileType, WordsType
+from gpumap.commands.option_types import DurationType, FileType
 from gpumap.commands.options import (
     backend_option,
     if_absent_option,
@@ -106,21 +106,9 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 @map_option
 @backend_option("Drive the devices with this backend.")
 @click.option(
-    "--script",
-    metavar="FILE",
-    type=FileType(),
-    help="Read a program's text too, without running it: does it set a device too late?",
-)
-@click.option(
     "--python",
     metavar="PYTHON",
-    help="Examine the frameworks of this interpreter: .venv/bin/python.",
-)
-@click.option(
-    "--framework",
-    metavar="NAME[,NAME...]",
-    type=WordsType("gpumap.doctor.facts:FRAMEWORKS", several=True),
-    help="Examine these: torch, jax, tensorflow, cupy, onnxruntime. With --python: all installed.",
+    help="Examine the frameworks that are installed for this interpreter: .venv/bin/python.",
 )
 @timeout_option(28.0)  # with the report it ends within 30 s
 @output_options
@@ -128,11 +116,11 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 def doctor(program: Program, /, **options: Any) -> None:
     """Say for each name whether its device is used, and if not, why.
 
-    Reads what decides placement and runs four workloads on each device, with a time limit for
-    each driver. A cause has a code: `gpumap explain GM102`.
+    Reads what decides placement, and uses each device: copies and products are verified, and what
+    they cost is timed. Each driver has a time limit. A cause has a code: `gpumap explain GM102`.
 
-    With --python or --framework it says the same of frameworks: it reads their packages, and
-    imports each library in a child process. A MAP beside them is examined too.
+    With --python it says the same of torch, jax, tensorflow, cupy and onnxruntime: it reads their
+    packages, and imports each library in a child process. A MAP beside them is examined too.
     """
     from gpumap.app.examination import DoctorRequest, examine
 

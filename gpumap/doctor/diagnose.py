@@ -26,15 +26,14 @@ from gpumap.model import Diagnosis, Finding, Kind, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.doctor.evidence import Evidence, Measured, Sign
+    from gpumap.doctor.evidence import Evidence, Sign
     from gpumap.explain import Topic
     from gpumap.machine.cuda import CudaDevice
-    from gpumap.model import Binding, Certainty, DoctorVerdict, Example
+    from gpumap.model import Binding, Certainty, DoctorVerdict
 
 RULES = {**usage.CONFIGURATION, **hardware.DEVICES, **hardware.MACHINE, **usage.WORK}
 _CITED = {"release": "Theano 1.0.5", "article": "the article Why is Theano rarely using the GPU?"}
-_NO_DEVICE = "GM538"
-_EXITS = {"GM535": Exit.INCONCLUSIVE, "GM536": Exit.ABSENT}  # of frameworks; else the answer is no
+_EXITS = {"GM535": Exit.INCONCLUSIVE}  # of frameworks; else the answer is no
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
 _HEADINGS = {
@@ -47,9 +46,6 @@ _HEADINGS = {
 _USED: Final = "used"
 _WORSE = ("not used", "partly")  # the worst verdicts, in order
 _OF_WORK = ("GM3", "GM4")  # the groups of the machine and of the work
-_MOST = 0.5  # of an example's time
-_TIMES = 1.5  # as long as one pass: that much is measurable
-_NEAR = 2.0  # launches: computing that takes no more is launching
 _SHOWN = 3  # causes of a framework that are shown
 _SILENT = "the library sees no GPU, and nothing that was read says why"
 
@@ -170,15 +166,13 @@ def _diagnosis(known: Evidence, named: MapName) -> Diagnosis:
         active = [each for each in active if not each[0].rule.last]
     active.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].rule.verdict)))
     verdict: DoctorVerdict = active[0][0].rule.verdict if active else _USED
-    measured = named.measured
     return Diagnosis(
         named.name,
         named.requested,
         verdict,
         _evidence(named),
         tuple(_finding(cause, sign) for cause, sign in active),
-        dict(measured.figures),
-        tuple(replace(each, found=_slowness(each, measured)) for each in measured.examples),
+        dict(named.measured.figures),
     )
 
 
@@ -218,41 +212,6 @@ def _evidence(named: MapName) -> str:
     return f"{what}; a product of 512 x 512 takes {shown(product)}; every result was verified"
 
 
-# --- examples
-
-
-def _slowness(example: Example, measured: Measured) -> Finding | None:
-    """Return why calls are slower on the device than on the host, or a chain in its parts."""
-    if example.workload == "chain":
-        return _unfused(measured)
-    shares, launch = example.shares, measured.figures.get("launch")
-    if shares is None or example.outcome != "slower":
-        return None
-    copies = shares.upload + shares.download
-    figures = {"device": example.device, "host": example.host}
-    if copies >= _MOST:
-        code, why = "GM402", f"copies are {copies:.0%} of it"
-    elif (
-        launch
-        and shares.compute * example.device.value > _NEAR * launch.value
-        and (shares.compute >= _MOST)
-    ):
-        code, why = "GM406", f"computing is {shares.compute:.0%} of it"
-    else:
-        code, why = "GM401", f"launching and waiting are {1.0 - copies:.0%} of it"
-    cause = table()[code]
-    return Finding(code, cause.key, f"the host wins: {why}", cause.fix, figures)
-
-
-def _unfused(measured: Measured) -> Finding | None:
-    every, one = (measured.figures.get(key) for key in ("elementwise", "one_pass"))
-    if every is None or one is None or every.low <= _TIMES * one.high:
-        return None
-    cause = table()["GM408"]
-    text = cause.text.format(count=4, all=shown(every), one=shown(one))
-    return Finding(cause.code, cause.key, text, cause.fix, {"elementwise": every, "one_pass": one})
-
-
 def diagnosis(
     raw: Mapping[str, Any], commands: Mapping[str, str], python: str, first: str = ""
 ) -> Diagnosis:
@@ -269,15 +228,11 @@ def diagnosis(
     name, version = facts.package
     imported = facts.text("framework_version")
     loaded = f"imports as {imported}" if imported and imported != version else ""
-    listed = f"{name} {version}".strip() or "not installed"
-    evidence = ", ".join(part for part in (listed, loaded, first) if part)
+    evidence = ", ".join(part for part in (f"{name} {version}", loaded, first) if part)
     loads = raw.get("loads") is True and raw.get("driver_devices") not in (None, 0)
     if raw.get("worked") is True or loads:
         return Diagnosis(framework, None, "used", evidence, interpreter=python)
     matches = causes(facts) or (Match("GM537", facts.text("framework_says") or _SILENT),)
-    if not name:
-        absent = tuple(each for each in matches if each.code == _NO_DEVICE)  # then no build helps
-        matches = (*absent, Match("GM536", f"{framework} has no metadata there", certain=True))
     texts = _texts(facts, commands)
     findings = tuple(_framework_finding(each, texts) for each in matches[:_SHOWN])
     return Diagnosis(framework, None, "not used", evidence, findings, interpreter=python)

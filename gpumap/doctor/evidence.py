@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from gpumap.doctor.script import Script
 from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
 from gpumap.machine.nvml import GpuHealth, GpuProcess
@@ -17,8 +16,6 @@ from gpumap.machine.topology import Topology
 from gpumap.model import (
     Device,
     Estimate,
-    Example,
-    Explanation,
     Kind,
     LinkState,
     MapText,
@@ -31,6 +28,7 @@ from gpumap.units import memory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpumap.doctor.screening import StepResult  # noqa: TC004 - as below
     from gpumap.model import DoctorVerdict  # noqa: TC004 - not read: it takes msgspec
 
     Test = Callable[["Evidence", "MapName"], "Sign | None"]
@@ -86,18 +84,7 @@ class Measured:
     """
 
     figures: Mapping[str, Estimate] = field(default_factory=dict)
-    examples: tuple[Example, ...] = ()
     failure: Reason | None = None
-    missing: str | None = None  # an operation that the device has no kernel for, and why
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """The speed-up of several names at once, of a row of `bench dot`."""
-
-    speedup: Estimate
-    ideal: Estimate
-    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +112,13 @@ class Evidence:
     )  # of the environment, those that count
     theano: Mapping[str, Setting] = field(default_factory=dict)  # its options
     unreadable: Diagnostic | None = None  # why its settings cannot be read
-    script: Script | None = None
     probes: tuple[Probe, ...] = ()
     nvidia: Health = field(default_factory=Health)
     denied: tuple[str, ...] = ()  # files of devices that this process may not open
     others: Others | None = None
     links: Mapping[str, LinkState] = field(default_factory=dict)  # by the device's id
     names: tuple[MapName, ...] = ()
-    gain: Gain | None = None
+    at_once: StepResult | None = None  # of all devices: what limits them
 
     def of_kind(self, kind: Kind) -> tuple[Device, ...]:
         """Return every device of a kind that a backend found."""
@@ -177,6 +163,3 @@ def failed(named: MapName, *codes: str) -> Sign | None:
     if failure is None or failure.code not in codes:
         return None
     return Sign({"what": failure.text})
-
-
-IDEAL = 0.75  # of an ideal speed-up: more than noise takes away

@@ -14,29 +14,24 @@ from gpumap import sources
 from gpumap.backends import DEFAULTS
 from gpumap.config import default_device, refused_device, renamed
 from gpumap.doctor import health
-from gpumap.doctor.evidence import Evidence, Health, MapName, Setting
+from gpumap.doctor.evidence import Evidence, Health, MapName, Measured, Setting
 from gpumap.errors import AbsentError, Diagnostic, MapError, QuestionError, SourceError
-from gpumap.kinds import KINDS
+from gpumap.machine.fingerprint import VARIABLES
 from gpumap.machine.state import link_states, others
 from gpumap.machine.topology import Tree
-from gpumap.model import Binding, ContextMap, replace
+from gpumap.model import Binding, ContextMap, Reason, replace
 from gpumap.parse import parse_map
 from gpumap.resolve import claimed, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from gpumap.doctor.screening import StepResult
     from gpumap.inventory import Inventory
-    from gpumap.model import Entry, MapText
+    from gpumap.model import Entry, Estimate, MapText
 
-VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_LAUNCH_BLOCKING",
-    "THEANO_GPU_IS_ALREADY_ACTIVE",
-    *(name for row in KINDS.values() for name in row.hides if "identity" not in row.forms),
-)
+_VARIABLES = (*VARIABLES, "THEANO_GPU_IS_ALREADY_ACTIVE")
 BUSY = 0.5  # cores that others may use before their load is read again
 _SHOWN = 80
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
@@ -50,7 +45,7 @@ def configuration(cwd: str, source: MapText | None, inventory: Inventory) -> Evi
     return Evidence(
         topology=inventory.host.topology,
         source=source,
-        variables={name: env[name] for name in VARIABLES if name in env},
+        variables={name: env[name] for name in _VARIABLES if name in env},
         theano=theano,
         unreadable=unreadable,
     )
@@ -103,6 +98,36 @@ def surroundings(
 def bindings(known: Evidence) -> tuple[Binding, ...]:
     """Return the names that have a device."""
     return tuple(Binding(one.name, one.device) for one in known.names if one.device is not None)
+
+
+def with_results(
+    known: Evidence, devices: Sequence[Binding], results: Iterable[StepResult]
+) -> Evidence:
+    """Return the evidence with what came of the steps on each device, by its first name."""
+    own: dict[str, list[StepResult]] = {one.device.id: [] for one in devices}
+    ids, at_once = {one.name: one.device.id for one in devices}, known.at_once
+    for result in results:
+        if result.name is None:
+            at_once = result
+        else:
+            own[ids[result.name]].append(result)
+    measured = {id_: _measured(every) for id_, every in own.items()}
+    names = (
+        one if one.device is None else replace(one, measured=measured[one.device.id])
+        for one in known.names
+    )
+    return replace(known, names=tuple(names), at_once=at_once)
+
+
+def _measured(results: Sequence[StepResult]) -> Measured:
+    """Return the figures of a device, of two of one name the first, and why its steps ended."""
+    failures = [Reason(one.code, one.text) for one in results if one.code is not None]
+    if not any(one.what == "costs" for one in results):
+        failures.append(Reason("no-time", "the run was interrupted"))
+    figures: dict[str, Estimate] = {}
+    for result in results:
+        figures = {**result.figures, **figures}
+    return Measured(figures, next(iter(failures), None))
 
 
 def denied(tree: Tree) -> tuple[str, ...]:

@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
+from gpumap.doctor.evidence import Rule, Sign, failed
 from gpumap.errors import Exit
-from gpumap.machine.cuda import VARIABLE, Known, explain, no_driver
+from gpumap.machine.cuda import VARIABLE, explain, no_driver
+from gpumap.machine.nvml import nameable
 from gpumap.model import Estimate, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpumap.doctor.evidence import Evidence, MapName
-    from gpumap.machine.nvml import GpuHealth
     from gpumap.model import Lack, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's status of a driver without devices
@@ -99,22 +97,14 @@ def _hidden(known: Evidence, named: MapName) -> Sign | None:
     gpus, driver = known.nvidia.gpus, known.nvidia.driver
     if driver is None:
         return None
-    uuids = None if gpus is None else _uuids(gpus)
-    there = Known(None if gpus is None else len(gpus), None if uuids is None else frozenset(uuids))
-    mask = explain(text, there, len(driver.devices))
+    there = None if gpus is None else [each.gpu for each in gpus]
+    mask = explain(text, nameable(there), len(driver.devices))
     if mask is None:
         if gpus is None or len(gpus) <= len(driver.devices):
             return None
         shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
         return Sign({"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"})
     return Sign({"what": mask.reason, "fix": mask.fix})
-
-
-def _uuids(gpus: Sequence[GpuHealth]) -> list[str]:
-    """Return those of devices and of their MIG instances."""
-    own = [each.gpu.uuid for each in gpus]
-    parts = [part.uuid for each in gpus for part in each.gpu.instances]
-    return [uuid for uuid in (*own, *parts) if uuid]
 
 
 def _renumbered(known: Evidence, named: MapName) -> Sign | None:
@@ -283,11 +273,6 @@ def _wrong_device(known: Evidence, named: MapName) -> Sign | None:
     return Sign(texts | {"name": named.name})
 
 
-def _no_kernel(_: Evidence, named: MapName) -> Sign | None:
-    missing = named.measured.missing
-    return Sign({"what": missing}) if missing else None
-
-
 _ABSENT = Exit.ABSENT
 DEVICES = {
     "GM201": Rule("not used", _no_permission, _ABSENT),
@@ -307,7 +292,6 @@ DEVICES = {
     "GM215": Rule("partly", _gpu_busy),
     "GM216": Rule("used", _order),
     "GM217": Rule("partly", _wrong_device),
-    "GM218": Rule("partly", _no_kernel),
     "GM219": Rule("not used", _not_there, _ABSENT, last=True),
     "GM220": Rule("not used", lambda k, n: _library(_failed(k, n, "still-working")), _ABSENT),
 }
@@ -352,14 +336,10 @@ def _shared(known: Evidence, named: MapName) -> Sign | None:
     if others and others[0].device:
         hardware = min(others[0].device.hardware & device.hardware)
         return Sign({"who": others[0].name, "what": hardware})
-    gain = known.gain
-    why = gain.explanation if gain else None
-    if gain is None or why is None or why.cause != "shared-hardware":
+    limit = known.at_once
+    if limit is None or limit.code != "shared-hardware":
         return None
-    if gain.speedup.high >= IDEAL * gain.ideal.value:
-        return None
-    texts = {"who": "others", "what": why.text}
-    return Sign(texts, {"speedup": gain.speedup, "ideal": gain.ideal})
+    return Sign({"who": "others", "what": limit.text}, limit.figures)
 
 
 def _busy(known: Evidence, named: MapName) -> Sign | None:

@@ -145,15 +145,13 @@ def _of_amd(device: Device, tree: Tree) -> Iterator[Item]:
     if device.kind is not Kind.ROCM or device.backend == "fake":
         return
     found = _UNCORRECTED.search(tree.text(f"sys/bus/pci/devices/{device.pci}/{_AMD}") or "")
-    count = int(found[1]) if found else None
-    yield "ecc", _known(count, fit=not count), f"{_shown(count)} uncorrected errors since boot"
+    yield _errors(int(found[1]) if found else None)
 
 
 def _counters(facts: Mapping[str, Any]) -> Iterator[Item]:
     """Yield errors of memory, replaced rows, and the limit of power."""
     if "ecc_errors" in facts:
-        count = facts["ecc_errors"]
-        yield "ecc", _known(count, fit=not count), f"{_shown(count)} uncorrected errors since boot"
+        yield _errors(facts["ecc_errors"])
     if "remapped" in facts:
         rows = facts["remapped"]
         bad = rows is not None and (rows[2] or rows[3])  # corrected, uncorrected, pending, failed
@@ -174,8 +172,9 @@ def _known(value: Any, *, fit: bool) -> Fitness:
     return "fit" if fit else "unfit"
 
 
-def _shown(count: int | None) -> str:
-    return "an unknown number of" if count is None else str(count)
+def _errors(count: int | None) -> Item:
+    shown = "an unknown number of" if count is None else str(count)
+    return "ecc", _known(count, fit=not count), f"{shown} uncorrected errors since boot"
 
 
 def _xids(address: str | None, known: Health) -> Iterator[Item]:

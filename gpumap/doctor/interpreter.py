@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import distributions
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +25,13 @@ from gpumap import extras
 from gpumap.backends.probe import run_child
 from gpumap.doctor.facts import FRAMEWORKS, matching, tables
 from gpumap.errors import SourceError
+from gpumap.machine import fingerprint
 from gpumap.machine.cuda import version_text
-from gpumap.machine.fingerprint import VALUE_MAX
+from gpumap.machine.topology import pci_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from importlib.metadata import Distribution
 
     from gpumap.doctor.evidence import Health
     from gpumap.machine.nvml import GpuHealth
@@ -36,22 +39,14 @@ if TYPE_CHECKING:
 
 STARTING = 5.0  # seconds for an interpreter to describe itself
 _MOST = 20_000  # entries of a folder that are read
-_HEAD = 1 << 16  # bytes of metadata
 _ANSWER = 1 << 18  # characters of an answer that are read
 _TEXT, _LIST = 2000, 200  # characters and entries of one fact
 _PRINTED = 40  # lines of a library's output in the facts, at its beginning and at its end
-_NAME = re.compile(r"^(name|version|requires-dist): *(.*)$", re.IGNORECASE | re.MULTILINE)
 _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
 _KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
 _PYTHONS = ("bin/python", "python", ".venv/bin/python")  # in a folder
 _QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-# Variables that decide what a framework sees; their values hold no secrets.
-VARIABLES = (
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HSA_OVERRIDE_GFX_VERSION", "LD_LIBRARY_PATH",
-    "JAX_PLATFORMS", "TF_FORCE_GPU_ALLOW_GROWTH", "XLA_PYTHON_CLIENT_PREALLOCATE",
-)  # fmt: skip
-_DISPLAY = "0x03"  # the class of GPUs on the PCI bus
+VARIABLES = (*fingerprint.VARIABLES, "LD_LIBRARY_PATH", "TF_FORCE_GPU_ALLOW_GROWTH")
 _PCI = "sys/bus/pci/devices"
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d")
@@ -135,27 +130,19 @@ def installed(paths: Iterable[str]) -> Iterator[Package]:
     """Yield the packages of folders by their metadata; the first of a name is imported."""
     for path in paths:
         with suppress(OSError, ValueError):
-            entries = sorted(os.listdir(path)[:_MOST])  # noqa: PTH208 - names alone
-            for entry in entries:
-                if entry.endswith((".dist-info", ".egg-info")) and not entry.startswith("~"):
-                    yield _package(Path(path), entry)
+            for found in distributions(path=[path]):
+                yield from _package(found, path)
 
 
-def _package(folder: Path, entry: str) -> Package:
-    """Return a package by its metadata; where that cannot be read, by the folder's name."""
-    stem, version = (*entry.rpartition(".")[0].split("-"), "")[:2]
-    fields: dict[str, list[str]] = {"name": [stem], "version": [version], "requires-dist": []}
-    for name in ("METADATA", "PKG-INFO"):
-        source = folder / entry / name
-        if not source.is_file():  # a pipe would be waited for
-            continue
-        with suppress(OSError), source.open("rb") as file:
-            head = file.read(_HEAD).decode(errors="replace").partition("\n\n")[0]
-            for key, value in _NAME.findall(head):
-                fields[key.lower()].append(value.strip())
-            break
-    name = re.sub(r"[-_.]+", "-", fields["name"][-1]).lower()
-    return Package(name, fields["version"][-1], str(folder), tuple(fields["requires-dist"]))
+def _package(found: Distribution, folder: str) -> Iterator[Package]:
+    """Yield a package by its metadata, if that can be read and has a name."""
+    with suppress(OSError, ValueError):
+        fields = found.metadata
+        names, versions = fields.get_all("Name"), fields.get_all("Version")
+        requires = tuple(fields.get_all("Requires-Dist") or ())
+        if names:
+            name = re.sub(r"[-_.]+", "-", names[0]).lower()
+            yield Package(name, versions[0] if versions else "", folder, requires)
 
 
 def conda(prefix: str) -> Iterator[Package]:
@@ -265,7 +252,7 @@ def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str
     files = [n for n in tree.names("dev") if re.match(r"nvidia(\d+|ctl)$|kfd$|dxg$", n)]
     scheduler = next((word for name, word in tables()["schedulers"].items() if env.get(name)), None)
     return {
-        "env": {name: env[name][:VALUE_MAX] for name in VARIABLES if name in env},
+        "env": {name: env[name][: fingerprint.VALUE_MAX] for name in VARIABLES if name in env},
         "pci_gpus": [p for p, v, _ in cards if v != "intel"] if tree.names(_PCI) else None,
         "vendor": next((v for _, v, _ in cards if v in ("nvidia", "amd")), None),
         "loaded_driver": next(
@@ -287,13 +274,15 @@ def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str
 
 def _cards(tree: Tree) -> list[tuple[str, str, str]]:
     """Return address, vendor and driver of each GPU on the PCI bus."""
-    cards = []
-    for pci in sorted(tree.names(_PCI)):
-        if (tree.text(f"{_PCI}/{pci}/class") or "").startswith(_DISPLAY):
-            vendor = tables()["vendors"].get((tree.text(f"{_PCI}/{pci}/vendor") or "").strip())
-            driver = (tree.root / _PCI / pci / "driver").resolve().name
-            cards.append((pci, vendor, driver) if vendor else (pci, "intel", driver))
-    return cards
+    vendors = tables()["vendors"]
+    return [
+        (
+            card.address,
+            vendors.get(f"{card.vendor or 0:#06x}", "intel"),
+            (tree.root / _PCI / card.address / "driver").resolve().name,
+        )
+        for card in pci_devices(tree)
+    ]
 
 
 def _secure_boot(tree: Tree) -> bool | None:

@@ -95,39 +95,36 @@ class Requirements:
         facts, nvml = (gpu.facts, gpu.gpu) if gpu else ({}, None)
         if self.model is not None and not self._is_model(device):
             yield "model", "unfit", f"{device.name}, required is {self.model}"
-        total, power = device.memory_total, facts.get("power_limit")
-        width, ecc = nvml and nvml.link_width, facts.get("ecc")
-        lanes = width or device.facts.get("link_width")
+        power, ecc = facts.get("power_limit"), facts.get("ecc")
+        lanes = (nvml and nvml.link_width) or device.facts.get("link_width")
         generation = (nvml and nvml.max_link_generation) or device.facts.get("max_link_generation")
-        known = power and power / _WATT
-        yield from _least("memory", total, self.memory, units.memory)
-        yield from _least("link-width", lanes, self.link_width, lambda n: f"x{n}")
-        yield from _least("link-generation", generation, self.link_generation, str)
-        yield from _least("power-limit", known, self.power_limit, lambda n: f"{n:g} W")
-        yield from _least("driver-version", _version(device.driver), _version(self.driver), _dotted)
-        yield from _same("mig", nvml.mig if nvml else None, self.mig)
-        yield from _same("ecc-mode", bool(ecc[0]) if ecc else None, self.ecc)
+        versions = _version(device.driver), _version(self.driver)
+        yield from _judged("memory", device.memory_total, self.memory, units.memory)
+        yield from _judged("link-width", lanes, self.link_width, lambda n: f"x{n}")
+        yield from _judged("link-generation", generation, self.link_generation, str)
+        yield from _judged(
+            "power-limit", power and power / _WATT, self.power_limit, "{:g} W".format
+        )
+        yield from _judged("driver-version", *versions, _dotted)
+        yield from _judged("mig", nvml.mig if nvml else None, self.mig, _switched)
+        yield from _judged("ecc-mode", bool(ecc[0]) if ecc else None, self.ecc, _switched)
 
 
-def _least(what: str, found: Any, least: Any, shown: Any) -> Iterator[Item]:
-    if least is None:
-        return
-    if found is None:
-        yield what, "cannot-tell", f"not readable; required is {shown(least)} at least"
-        return
-    fit: Fitness = "fit" if found >= least else "unfit"
-    yield what, fit, f"{shown(found)}; required is {shown(least)} at least"
-
-
-def _same(what: str, found: bool | None, wanted: bool | None) -> Iterator[Item]:  # noqa: FBT001 - values
+def _judged(what: str, found: Any, wanted: Any, shown: Any) -> Iterator[Item]:
+    """Yield whether a value is as required: a switch the same, anything else at least as much."""
     if wanted is None:
         return
-    words = {True: "on", False: "off", None: "not readable"}
-    text = f"{words[found]}; required is {words[wanted]}"
+    switch = isinstance(wanted, bool)
+    text = f"required is {shown(wanted)}" + ("" if switch else " at least")
     if found is None:
-        yield what, "cannot-tell", text
+        yield what, "cannot-tell", f"not readable; {text}"
     else:
-        yield what, "fit" if found is wanted else "unfit", text
+        right = found is wanted if switch else found >= wanted
+        yield what, "fit" if right else "unfit", f"{shown(found)}; {text}"
+
+
+def _switched(value: bool) -> str:  # noqa: FBT001 - a value
+    return "on" if value else "off"
 
 
 def _version(text: str | None) -> tuple[int, ...] | None:

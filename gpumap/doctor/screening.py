@@ -1,39 +1,51 @@
-"""The steps that `preflight` takes on the devices of a map, each with a limit of its own."""
+"""The steps that `preflight` and `doctor` take on devices, in processes that can be ended.
+
+A child writes a line before each step and one for what came of it. The step that hangs, or ends its
+process, is named and not tried again; the rest goes on in another process while there is time.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from gpumap.doctor.child_run import ChildRun, written
-from gpumap.model import FitnessCheck
-from gpumap.model.io import typed
+from gpumap.backends.probe import in_child
+from gpumap.model import Estimate, FitnessCheck, Reason
+from gpumap.model.io import plain, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.doctor.child_run import Key, Line
-    from gpumap.model import Binding, Fitness, Reason
+    from gpumap.backends.probe import Ended
+    from gpumap.model import Binding, Fitness
 
-Tier = Literal["quick", "long", "soak"]
+    Key = tuple[str, str | None, str | None]  # a step, and the names that it is of
+
+Tier = Literal["doctor", "quick", "long", "soak"]
 Step = Literal[
-    "open", "upload", "download", "pair", "product", "siblings", "throttle", "upload-rate",
+    "open", "upload", "download", "pair", "product", "costs", "siblings", "throttle", "upload-rate",
     "download-rate", "memory-rate", "all-at-once", "soak",
 ]  # fmt: skip
 
-# What is checked of each name, by the tiers that have it.
-_ITEMS: dict[tuple[Tier, ...], tuple[Step, ...]] = {
-    ("quick", "long", "soak"): ("open", "upload", "download", "product", "siblings"),
-    ("long", "soak"): ("upload-rate", "download-rate", "memory-rate"),
-    ("soak",): ("soak",),
-}
+_BASIC: tuple[Step, ...] = ("open", "upload", "download", "product")
+_QUICK: tuple[Step, ...] = (*_BASIC, "siblings")
+_LONGER: tuple[Step, ...] = (*_QUICK, "upload-rate", "download-rate", "memory-rate")
+# What there must be of each name.
+_ITEMS: dict[Tier, tuple[Step, ...]] = {
+    "doctor": (*_BASIC, "costs"), "quick": _QUICK, "long": _LONGER, "soak": (*_LONGER, "soak"),
+}  # fmt: skip
 _LONG, _SOAK = 60.0, 600.0  # seconds from which on a tier begins
 _LIMITS = {"open": 0.4, "siblings": 0.5, "all-at-once": 0.5}  # shares of the whole time
 _LIMIT, _CAP = 0.15, 30.0  # of any other step; seconds of any
-# seconds without an answer that tell a hang: a driver opens in one or two
+# seconds without an answer that tell a hang, at the end of its share: a driver opens in one or two
 _CERTAIN = {"open": 3.5, "all-at-once": math.inf}
 _ELSE = 1.0
+_LAST = 0.5  # seconds of a child's end, in which its last lines are written
 _FIXES = {
     "wrong-data": "do not trust this device: check its memory, cable and driver",
     "cannot-tell": "repeat with a longer --within, on an idle machine",
@@ -46,6 +58,30 @@ _FIXES_OF = {
     "all-at-once": "look at what the devices share: power, cooling, links, cores",
 }
 _OTHER = "take this device out of the job; see `dmesg`"
+_FITNESS: dict[str | None, Fitness] = {
+    None: "fit", "wrong-data": "wrong-data", "no-time": "cannot-tell", "cannot-tell": "cannot-tell",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What came of a step of a name, of a pair or of all: without a code it went well."""
+
+    what: str
+    name: str | None
+    other: str | None
+    code: str | None
+    text: str
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+
+    @property
+    def check(self) -> FitnessCheck:
+        """Return what it says of whether the machine may take a job."""
+        fitness = _FITNESS.get(self.code, "unfit")
+        fix = _FIXES.get(fitness) or _FIXES_OF.get(self.what, _OTHER)
+        figure = next(iter(self.figures.values()), None)
+        fixed = None if fitness == "fit" else fix
+        return FitnessCheck(self.what, fitness, self.text, fixed, self.name, self.other, figure)
 
 
 def tier_of(within: float) -> Tier:
@@ -55,92 +91,127 @@ def tier_of(within: float) -> Tier:
     return "long" if within >= _LONG else "quick"
 
 
-def fix_of(what: str, fitness: Fitness) -> str:
-    """Return what to do about an item."""
-    return _FIXES.get(fitness) or _FIXES_OF.get(what, _OTHER)
-
-
-class DeviceRun(ChildRun):
-    """The child processes of one run; `found` gets each check as soon as it is known.
+class DeviceRun:
+    """The child processes of one run, and the step that the present one is in.
 
     Args:
         bindings: one name for each device.
         env: the environment of the program.
+        tier: which steps there are.
         within: seconds of the whole command, of which each step has a share.
         end: the moment (`time.monotonic`) at which to be done.
-        found: takes the checks.
+        found: takes each result as soon as it is known.
     """
-
-    module = "gpumap.doctor.screening_child"
 
     def __init__(
         self,
         bindings: Sequence[Binding],
         env: Mapping[str, str],
+        tier: Tier,
         within: float,
         end: float,
-        found: Callable[[FitnessCheck], None],
+        found: Callable[[StepResult], None],
     ) -> None:
-        super().__init__(env, end)
-        self._bindings, self._within, self._found = bindings, within, found
+        self._bindings, self._env, self._tier = bindings, env, tier
+        self._within, self._end, self._found = within, end, found
         self._done: set[Key] = set()
         self._lost: set[str] = set()
+        self._doing: Key = ("open", None, None)
+        self._read, self._complete = 0, False
+        self._since, self._starved = 0.0, 0.0
 
     def run(self) -> None:
-        """Check all that there is time for; the rest is not known."""
-        super().run()
+        """Do all that there is time for; the rest is not known."""
+        while not self._complete and time.monotonic() < self._end and self._usable():
+            self._child()
         for key in self._missing():
-            self._note(_check(key, "cannot-tell", "no time was left for it"))
+            self._note(StepResult(*key, "no-time", "no time was left for it"))
 
     def _usable(self) -> list[Binding]:
         return [binding for binding in self._bindings if binding.name not in self._lost]
 
     def _missing(self) -> Iterator[Key]:
-        """Yield what is always checked and was not, of devices that answer."""
-        names, tier = [binding.name for binding in self._usable()], tier_of(self._within)
-        whats = [what for each, every in _ITEMS.items() if tier in each for what in every]
-        keys: list[Key] = [(what, name, None) for what in whats for name in names]
-        keys += [("pair", *pair) for pair in permutations(names, 2)]
+        """Yield what there must be and is not, of devices that answer."""
+        names = [binding.name for binding in self._usable()]
+        keys: list[Key] = [(what, name, None) for what in _ITEMS[self._tier] for name in names]
+        if self._tier != "doctor":
+            keys += [("pair", *pair) for pair in permutations(names, 2)]
         yield from (key for key in keys if key not in self._done)
 
-    def job(self) -> Mapping[str, Any] | None:
-        """Leave out what is done, and devices that cannot be used."""
-        usable = self._usable()
-        done, tier = sorted(self._done, key=str), tier_of(self._within)
-        return {"names": written(usable), "done": done, "tier": tier} if usable else None
+    def _child(self) -> None:
+        """Run one process until it ends, or one of its steps takes too long."""
+        left = self._end - time.monotonic()
+        self._doing, self._read = ("open", None, None), 0
+        self._since, self._starved = time.monotonic(), 0.0
+        child = in_child("gpumap.doctor.screening_child", (), self._env, left, self._job(left),
+                         self._over)  # fmt: skip
+        self._take_lines(child.answer)
+        if not self._complete:
+            self._lose(self._doing, self._why(child))
 
-    def limit(self, step: str) -> float:
-        """Return a share of the whole time."""
-        return min(_LIMITS.get(step, _LIMIT) * self._within, _CAP)
+    def _job(self, left: float) -> str:
+        """Return what is left to do, without devices that cannot be used."""
+        names = [{"name": each.name, "device": plain(each.device)} for each in self._usable()]
+        job = {"names": names, "done": sorted(self._done, key=str), "tier": self._tier}
+        return json.dumps({**job, "seconds": left, "end": self._end - _LAST})
 
-    def certain(self, step: str) -> float:
-        """Return what no sound driver takes."""
-        return _CERTAIN.get(step, _ELSE)
+    def _why(self, child: Ended) -> Reason:
+        """Return what the end of a process says of the step that it was in."""
+        ended = "the process that used it ended with"
+        if child.code is not None and child.code < 0:
+            return Reason("crashes", f"{ended} signal {-child.code}")
+        if child.code is not None:
+            last = child.errors.strip().rpartition("\n")[2]
+            return Reason("probe-failed", last or f"{ended} exit code {child.code}")
+        waited, certain = self._waited(), _CERTAIN.get(self._doing[0], _ELSE)
+        if waited >= max(certain, self._limit()):
+            return Reason("hangs", f"no answer in {waited:.1f} s")
+        return Reason("no-time", f"its time was over after {waited:.1f} s, before its end")
 
-    def take(self, line: Line) -> None:
-        """Note a check."""
-        self._note(typed(line["check"], FitnessCheck))
+    def _over(self, text: str, starved: float) -> bool:
+        """Return whether a step has used its time; that in which it had no core is not counted."""
+        self._starved = max(self._starved, starved)
+        self._take_lines(text)
+        return time.monotonic() >= self._end or self._waited() >= self._limit()
 
-    def lose(self, key: Key, why: Reason) -> None:
+    def _limit(self) -> float:
+        """Return the seconds that a step may take."""
+        return min(_LIMITS.get(self._doing[0], _LIMIT) * self._within, _CAP)
+
+    def _waited(self) -> float:
+        """Return the seconds of a step in which it had a core if it wanted one."""
+        return time.monotonic() - self._starved - self._since
+
+    def _take_lines(self, text: str) -> None:
+        """Take the whole lines that are new."""
+        lines = text.split("\n")[:-1]
+        for line in map(json.loads, lines[self._read :]):
+            self._since = time.monotonic() - self._starved
+            if "begin" in line:
+                step, name, other = line["begin"]
+                self._doing = (step, name, other)
+            elif "end" in line:
+                self._complete = True
+            else:
+                self._note(typed(line["result"], StepResult))
+        self._read = len(lines)
+
+    def _lose(self, key: Key, why: Reason) -> None:
         """Note the step in which a process ended, and leave out what cannot be used."""
         what, name, other = key
         if name is None and what == "open":  # it ended before its first step
+            code = "no-time" if why.code == "no-time" else "cannot-tell"
             for binding in self._usable():
-                self._note(_check((what, binding.name, None), "cannot-tell", why.text))
+                self._note(StepResult(what, binding.name, None, code, why.text))
             return
-        self._note(_check(key, "cannot-tell" if why.code == "no-time" else "unfit", why.text))
+        self._note(StepResult(what, name, other, why.code, why.text))
         if other is None and name is not None:
             self._lost.add(name)
 
-    def _note(self, check: FitnessCheck) -> None:
-        key: Key = (check.what, check.name, check.other)
-        if key not in self._done or check.fitness != "fit":  # a later process may find it wrong
+    def _note(self, result: StepResult) -> None:
+        key: Key = (result.what, result.name, result.other)
+        if key not in self._done or result.code is not None:  # a later process may find it wrong
             self._done.add(key)
-            self._found(check)
-        first = check.what in ("open", "upload", "download", "product")
-        if first and check.fitness != "fit" and check.name is not None:
-            self._lost.add(check.name)
-
-
-def _check(key: Key, fitness: Fitness, text: str) -> FitnessCheck:
-    return FitnessCheck(key[0], fitness, text, fix_of(key[0], fitness), key[1], key[2])
+            self._found(result)
+        if result.what in _BASIC and result.code is not None and result.name is not None:
+            self._lost.add(result.name)

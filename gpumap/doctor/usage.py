@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.config import lost_names, refused_device, renamed
-from gpumap.doctor.evidence import IDEAL, Rule, Sign, failed
+from gpumap.doctor.evidence import Rule, Sign, failed
 from gpumap.errors import Exit
-from gpumap.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumap.config import TheanoOptions
     from gpumap.doctor.evidence import Evidence, MapName, Measured
-    from gpumap.doctor.script import Late
-    from gpumap.model import Estimate, Kind
+    from gpumap.model import Estimate
 
 # Notes on a map's source of which Theano loses a part.
 _LOSING = ("flags-lost", "rc-section", "rc-quotes", "rc-comment")
@@ -114,35 +112,6 @@ def _old_name(known: Evidence, _: MapName) -> Sign | None:
     )
 
 
-def _option_late(known: Evidence, _: MapName) -> Sign | None:
-    late = known.script.option if known.script else None
-    return _late(known, late) if late else None
-
-
-def _variable_late(known: Evidence, named: MapName) -> Sign | None:
-    every = known.script.variables if known.script else ()
-    late = next((one for one in every if _reads(named.kind, one.name)), None)
-    return _late(known, late) if late else None
-
-
-def _reads(kind: Kind, variable: str) -> bool:
-    """Return whether a variable is for a kind; one that is in no row is for all."""
-    readers = [each for each, row in KINDS.items() if variable in (*row.hides, *row.reads)]
-    return kind in readers or not readers
-
-
-def _late(known: Evidence, late: Late) -> Sign:
-    return Sign(
-        {
-            "path": _shortened(known.script.path if known.script else ""),
-            "line": str(late.line),
-            "what": late.what,
-            "library": late.after,
-            "imported": str(late.imported),
-        }
-    )
-
-
 def _other_map(known: Evidence, _: MapName) -> Sign | None:
     theirs = known.theano.get("contexts")
     if known.source is None or theirs is None or known.source.origin in (*_EXPLICIT, *_THEANOS):
@@ -208,8 +177,6 @@ CONFIGURATION = {
     "GM103": Rule("partly", _truncated_map),
     "GM104": Rule("not used", _cpu_fallback),
     "GM105": Rule("not used", _old_name),
-    "GM106": Rule("not used", _option_late),
-    "GM107": Rule("not used", _variable_late),
     "GM108": Rule("not used", _child),
     "GM109": Rule("partly", _other_map),
     "GM110": Rule("partly", _blocking),
@@ -267,13 +234,10 @@ def _transfer(_: Evidence, named: MapName) -> Sign | None:
 
 
 def _serialised(known: Evidence, named: MapName) -> Sign | None:
-    gain = known.gain
-    if gain is None or gain.explanation is None or gain.explanation.cause != "serialised":
+    limit = known.at_once
+    if named.device is None or limit is None or limit.code != "serialised":
         return None
-    if named.device is None or gain.speedup.high >= IDEAL * gain.ideal.value:
-        return None
-    texts = {"speedup": f"{gain.speedup.value:.2f}", "ideal": f"{gain.ideal.value:.2f}"}
-    return Sign(texts, {"speedup": gain.speedup, "ideal": gain.ideal})
+    return Sign({"what": limit.text}, limit.figures)
 
 
 def _slower(_: Evidence, named: MapName) -> Sign | None:
@@ -300,6 +264,5 @@ WORK = {
     "GM405": Rule("partly", lambda _, named: _costly(named, "waiting", LAUNCH)),
     "GM406": Rule("partly", _slower),
     "GM407": Rule("partly", _float64),
-    "GM408": Rule("partly", lambda *_: None),  # of an example: `diagnose` adds it
     "GM409": Rule("partly", lambda _, named: failed(named, "no-time"), Exit.INCONCLUSIVE),
 }

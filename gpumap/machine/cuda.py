@@ -9,10 +9,9 @@ What CUDA_VISIBLE_DEVICES hides, in words: CUDA itself drops devices in silence.
 
 The rules, of NVIDIA's CUDA Programming Guide, "CUDA Environment Variables": entries are indices or
 UUIDs, a UUID may be cut short while it fits one device only, an empty list hides everything, and
-an invalid entry hides itself and all that follow. Not in the guide: an index is read as C's
-strtoul reads it ("1x" is 1), and a device that is named twice empties the list (as PyTorch, which
-foretells the count of devices, has it). So what was foretold is said only if CUDA's own count
-agrees. CUDA_DEVICE_ORDER changes which device an index means, never which indices there are.
+an invalid entry hides itself and all that follow. Not in the guide: a device that is named twice
+empties the list. So what was foretold is said only if CUDA's own count agrees. CUDA_DEVICE_ORDER
+changes which device an index means, never which indices there are.
 """
 
 from __future__ import annotations
@@ -33,9 +32,8 @@ if TYPE_CHECKING:
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 _LIST = "`nvidia-smi -L` lists the devices"
 _LONGEST = 72  # characters of the variable that are shown
-_INDEX = re.compile(r"\s*\+?([0-9]+)(.*)", re.DOTALL | re.ASCII)
+_INDEX = re.compile(r"\+?0*([0-9]+)", re.ASCII)
 _DIGITS = 9  # of an index; more name nothing that there could be
-_OLD_MIG = re.compile(r"MIG-(GPU-[^/]+)/[0-9]+/[0-9]+", re.IGNORECASE | re.ASCII)
 LIBRARY = "libcuda.so.1"
 _NVIDIA = 0x10DE  # on the PCI bus
 _TEXT = 256  # bytes for a name
@@ -77,15 +75,6 @@ def no_driver(root: Path = Path("/")) -> Why:
     return NO_GPU if no_gpu(Tree(root), _NVIDIA) else NO_DRIVER
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    text: str
-    device: str | None = None  # what it names, the same for two entries that name the same
-    wrong: str | None = None  # why it names no device
-    known: bool = False  # it names one: NVML says so
-    tail: str = ""  # what follows the digits of an index
-
-
 def explain(text: str | None, known: Known, shown: int | None = None) -> Why | None:
     """Return what CUDA_VISIBLE_DEVICES hides though it names it; None if that is nothing.
 
@@ -99,103 +88,51 @@ def explain(text: str | None, known: Known, shown: int | None = None) -> Why | N
     if not text.strip():
         return Why(f"{VARIABLE} is empty: every device is hidden", f"unset it; {_LIST}")
     parts = text.split(",")  # a comma at the end hides nothing
-    parts = parts if parts[-1].strip() else parts[:-1] or parts
-    entries = [_read(part, known) for part in parts]
+    entries = [part.strip() for part in (parts if parts[-1].strip() else parts[:-1] or parts)]
+    wrong = next((n for n, entry in enumerate(entries) if not _names(entry, known)), len(entries))
+    twice = len(set(entries[:wrong])) < wrong
     if shown is None:  # all that can be known: how many they name, by the rules
-        wrong = next((n for n, entry in enumerate(entries) if entry.wrong), len(entries))
-        shown = 0 if _twice(entries) else wrong
-    odd = _hidden(entries, shown) if shown < len(entries) else _tails(entries)
-    return Why(f"{VARIABLE}={_short(text)}: {odd.reason}", odd.fix) if odd else None
-
-
-def _hidden(entries: Sequence[_Entry], shown: int) -> Why | None:
-    """Return why CUDA shows only so many, fewer than there are entries."""
-    entry = entries[shown]
-    if shown == 0 and (twice := _twice(entries)):
-        return Why(f"{twice}, which hides every device", _fix(entries))
-    if entry.known:
-        return _fewer(entries, shown) if shown else None  # it is not the variable's fault
-    if entry.wrong is None and shown == 0:
-        return Why("CUDA finds no device in it", _fix(entries))
-    return Why(_wrong(entries, shown), _fix(entries))
-
-
-def _read(text: str, known: Known) -> _Entry:
-    """Return an entry as CUDA reads it."""
-    word = text.strip()
-    if word[:4].upper() in ("GPU-", "MIG-"):
-        return _uuid(word, known)
-    digits = _INDEX.match(text)
-    if digits is None:
-        return _Entry(word, wrong="names no device")
-    index = int(digits[1][-_DIGITS:]) if len(digits[1].lstrip("0")) <= _DIGITS else None
-    if index is None or (known.count is not None and index >= known.count):
-        return _Entry(word, wrong="names no device")
-    tail = digits[2].strip()  # with one, CUDA alone knows what it takes it for
-    return _Entry(word, str(index), known=known.count is not None and not tail, tail=tail)
-
-
-def _uuid(word: str, known: Known) -> _Entry:
-    """Return an entry that is a UUID, or the beginning of one."""
-    if known.uuids is None:
-        return _Entry(word, word.lower())
-    old = _OLD_MIG.fullmatch(word)  # its numbers are NVML's business, its GPU can be looked up
-    start = (old[1] if old else word).lower()
-    fits = [uuid for uuid in sorted(known.uuids) if uuid.lower().startswith(start)]
-    if not fits:
-        return _Entry(word, wrong="names no device")
-    if len(fits) > 1:
-        return _Entry(word, wrong=f"fits {len(fits)} devices")
-    return _Entry(word, word.lower() if old else fits[0].lower(), known=not old)
-
-
-def _twice(entries: Sequence[_Entry]) -> str:
-    """Return that a device is named twice before an entry that names none."""
-    first: dict[str, int] = {}
-    for n, entry in enumerate(entries, 1):
-        if entry.device is None:
-            break
-        if entry.device in first:
-            return f'entries {first[entry.device]} and {n} ("{_short(entry.text)}") are one device'
-        first[entry.device] = n
-    return ""
-
-
-def _wrong(entries: Sequence[_Entry], place: int) -> str:
-    entry = entries[place]
-    what = f'entry {place + 1} ("{_short(entry.text)}") {entry.wrong or "names no device"}'
-    if place == 0:
-        return f"{what}, so every device is hidden"
-    later = ", so it and every later entry are hidden" if place + 1 < len(entries) else ""
-    return what + later
-
-
-def _fewer(entries: Sequence[_Entry], shown: int) -> Why:
-    """Return that CUDA shows fewer devices than there are to name: it alone knows why."""
-    reason = f"CUDA shows {shown} of these {len(entries)} devices"
-    if any(entry.text[:4].upper() == "MIG-" for entry in entries):
-        return Why(
-            f"{reason}: a process sees one MIG instance", "run one process for each instance"
-        )
-    return Why(reason, _LIST)
-
-
-def _tails(entries: Sequence[_Entry]) -> Why | None:
-    """Return that a number with something behind it counts as the number alone."""
-    odd = [(n, entry) for n, entry in enumerate(entries, 1) if entry.tail]
-    if not odd:
+        shown = 0 if twice else wrong
+    if shown >= len(entries):
         return None
-    number, entry = odd[0]
-    reason = f'entry {number} ("{_short(entry.text)}") is read as {entry.device}'
-    return Why(reason, f"put commas between the entries, and nothing else; {_LIST}")
+    vouched = known.count is not None and shown < wrong
+    if vouched and shown == 0 and not twice:
+        return None  # it is not the variable's fault
+    reason = _hidden(entries, shown, vouched=vouched, twice=twice)
+    return Why(f"{VARIABLE}={_short(text)}: {reason}", _fix(entries, known))
 
 
-def _fix(entries: Sequence[_Entry]) -> str:
+def _names(entry: str, known: Known) -> bool:
+    """Return whether an entry may name a device, by CUDA's rules."""
+    if entry[:4].upper() in ("GPU-", "MIG-"):
+        start = entry.lower()
+        old = start.startswith("mig-gpu-")  # with numbers of instances, which are NVML's business
+        fits = [uuid for uuid in known.uuids or () if uuid.lower().startswith(start)]
+        return known.uuids is None or old or len(fits) == 1
+    digits = _INDEX.fullmatch(entry)
+    if digits is None:
+        return False
+    return known.count is None or (len(digits[1]) <= _DIGITS and int(digits[1]) < known.count)
+
+
+def _hidden(entries: Sequence[str], shown: int, *, vouched: bool, twice: bool) -> str:
+    """Return why CUDA shows only so many, fewer than there are entries."""
+    if twice and shown == 0:
+        return "it names a device twice, which hides every device"
+    if vouched:  # there is such a device: CUDA alone knows why it ends here
+        why = ": a process sees one MIG instance" if entries[shown][:4].upper() == "MIG-" else ""
+        return f"CUDA shows {shown} of these {len(entries)} devices{why}"
+    what = f'entry {shown + 1} ("{_short(entries[shown])}") names no device'
+    if shown == 0:
+        return f"{what}, so every device is hidden"
+    return what + (", so it and every later entry are hidden" if shown + 1 < len(entries) else "")
+
+
+def _fix(entries: Sequence[str], known: Known) -> str:
     """Return the list without what names nothing, where NVML vouches for the rest."""
-    good = dict.fromkeys(entry.device for entry in entries if entry.known)
-    kept = [next(e.text for e in entries if e.device == device) for device in good]
-    unsure = any(entry.wrong is None and not entry.known for entry in entries)
-    if kept and not unsure:
+    kept = dict.fromkeys(entry for entry in entries if _names(entry, known))
+    vouched = known.count is not None and known.uuids is not None
+    if kept and vouched and not any("/" in entry for entry in entries):
         return f"set {VARIABLE}={','.join(kept)}, or unset it; {_LIST}"
     return f"unset {VARIABLE}, or name devices that are there; {_LIST}"
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
-from gpumap.machine.cuda import MISMATCH, NO_DRIVER
+from gpumap.machine.cuda import MISMATCH, NO_DRIVER, Known
 from gpumap.machine.topology import pci_address
-from gpumap.model import Device, GpuState
+from gpumap.model import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 _CLOCK_SM = 1  # nvmlClockType_t
 NODE_WORDS = 16  # of 64 NUMA nodes each: the 1024 that Linux can have at most
 
-# nvml.h: nvmlClockType_t, nvmlTemperatureSensors_t.
-_CLOCK = "nvmlDeviceGetClockInfo"
-_CLOCKS = {"sm": 1, "memory": 2}
-_SENSOR = 0
 _LARGEST = 1 << 50  # bytes; more is NVML's way to say that it does not know
 
 # nvml.h: nvmlClocksEventReason*, which were nvmlClocksThrottleReason* before driver 535.
@@ -123,6 +119,16 @@ def gpus(library: Any = None) -> tuple[NvmlGpu, ...]:
     """
     with opened(library) as nvml:
         return tuple(_all(nvml))
+
+
+def nameable(devices: Iterable[NvmlGpu] | None) -> Known:
+    """Return what CUDA_VISIBLE_DEVICES can name; a device without an answer could have any UUID."""
+    if devices is None:
+        return Known()
+    every = tuple(devices)
+    named = [gpu.uuid for gpu in every]
+    named += [part.uuid for gpu in every for part in gpu.instances]
+    return Known(len(every), None if None in named else frozenset(filter(None, named)))
 
 
 _NOT_SUPPORTED = 3  # of nvmlReturn_t
@@ -343,10 +349,6 @@ class Gpus:
         with suppress(NvmlUnavailable):  # a driver that goes away takes no result with it
             self._open.close()
 
-    def read(self) -> tuple[GpuState, ...]:
-        """Return the state of each device that answers."""
-        return tuple(self._state(id_, handle) for id_, handle in self._handles.items())
-
     def throttled(self) -> dict[str, tuple[str, ...]]:
         """Return what holds each device back right now, for those that are."""
         found = ((id_, held_back(self._nvml, handle)) for id_, handle in self._handles.items())
@@ -394,17 +396,6 @@ class Gpus:
         if device.uuid is None:
             return None
         return ask(self._nvml, "nvmlDeviceGetHandleByUUID", device.uuid)
-
-    def _state(self, id_: str, handle: Any) -> GpuState:
-        power = ask(self._nvml, "nvmlDeviceGetPowerUsage", handle)
-        rates = {n: ask(self._nvml, _CLOCK, handle, kind) for n, kind in _CLOCKS.items()}
-        return GpuState(
-            device=id_,
-            clocks_hz={name: rate * 1e6 for name, rate in rates.items() if rate is not None},
-            power=None if power is None else power / 1e3,
-            temperature=ask(self._nvml, "nvmlDeviceGetTemperature", handle, _SENSOR),
-            throttle=held_back(self._nvml, handle),
-        )
 
 
 def _busy(library: Any, handle: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""How busy the machine is, and how fast its cores run, while something is measured.
+"""How busy the machine is while something is measured.
 
 Who else uses the machine: its cores, and the map's CUDA devices.
 
@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.machine import topology
-from gpumap.machine.topology import Tree, allowed, number, pci_address, positive
+from gpumap.machine.topology import Tree, number, pci_address, positive
 from gpumap.model import Around, LinkState, Others, Process, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from gpumap.machine.nvml import Gpus
     from gpumap.machine.topology import Topology
     from gpumap.model import Device
 
@@ -154,25 +153,16 @@ class Watch:
     The first look is at the construction.
     """
 
-    def __init__(self, root: Path = Path("/"), gpus: Gpus | None = None) -> None:
+    def __init__(self, root: Path = Path("/")) -> None:
         self._tree = Tree(root)
-        self._gpus = gpus
-        self._cpus = allowed(self._tree)
         self._last = _ticks(self._tree)
 
     def read(self) -> State:
         """Return the state since the last look; what the system does not tell is None."""
         last, self._last = self._last, _ticks(self._tree)
         steal, busy = _shares(last, self._last) or (None, None)
-        clocks = ((cpu, frequency(self._tree, cpu)) for cpu in self._cpus)
-        rates = {cpu: hertz for cpu, hertz in clocks if hertz} or topology.clocks(self._tree)
-        return State(
-            load1=positive((self._tree.text("proc/loadavg") or "").split(" ")[0]),
-            steal=steal,
-            busy=busy,
-            clocks_hz={f"cpu:{cpu}": rates[cpu] for cpu in self._cpus if cpu in rates},
-            gpus=self._gpus.read() if self._gpus else (),
-        )
+        load = positive((self._tree.text("proc/loadavg") or "").split(" ")[0])
+        return State(load, steal, busy)
 
 
 class Neighbours:
@@ -234,12 +224,6 @@ def _shares(
         return None
     busy = total - passed[_IDLE] - passed[_IOWAIT] - passed[_STEAL]
     return passed[_STEAL] / total, busy / total
-
-
-def frequency(tree: Tree, cpu: int) -> float | None:
-    """Return the clock of a core as its governor tells it, in hertz."""
-    kilohertz = tree.number(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq")
-    return kilohertz * 1e3 if kilohertz and 0 < kilohertz < 2**40 else None
 
 
 _FOLDER = "sys/bus/pci/devices"

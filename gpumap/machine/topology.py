@@ -121,7 +121,6 @@ class PciDevice:
     address: str  # dddd:bb:dd.f, lower case
     vendor: int | None
     device: int | None
-    class_code: int
     numa_node: int | None
     local_cpus: tuple[int, ...]
     link_width: int | None
@@ -169,7 +168,6 @@ def _device(tree: Tree, name: str) -> PciDevice | None:
         address=place,
         vendor=tree.number(f"{folder}/vendor", 16),
         device=tree.number(f"{folder}/device", 16),
-        class_code=code,
         numa_node=tree.natural(f"{folder}/numa_node"),
         local_cpus=tree.cpus(f"{folder}/local_cpulist"),
         link_width=_width(tree.text(f"{folder}/current_link_width")),
@@ -207,12 +205,6 @@ def model(tree: Tree) -> str | None:
     maker, part = fields.get("CPU implementer"), fields.get("CPU part")
     arm = _ARM_PARTS.get((maker, part), f"Arm implementer {maker} part {part}")
     return next(filter(None, named), None) or (arm if maker and part else None)
-
-
-def clocks(tree: Tree) -> dict[int, float]:
-    """Return the clock of each processor that has one, in hertz."""
-    rates = ((index, positive(record.get("cpu MHz"))) for index, record in _numbered(tree))
-    return {index: rate * 1e6 for index, rate in rates if rate}
 
 
 def records(tree: Tree) -> Iterator[Mapping[str, str]]:
@@ -311,8 +303,6 @@ class Cpu:
     """One logical processor."""
 
     index: int
-    package: int | None
-    core: int | None
     siblings: tuple[int, ...]  # the logical processors of its core, with itself
     numa_node: int | None
 
@@ -399,8 +389,6 @@ def _cpu(tree: Tree, index: int, node: int | None) -> Cpu:
     siblings = tree.cpus(f"{folder}/core_cpus_list") or tree.cpus(f"{folder}/thread_siblings_list")
     return Cpu(
         index=index,
-        package=tree.natural(f"{folder}/physical_package_id"),
-        core=tree.natural(f"{folder}/core_id"),
         siblings=tuple(sorted({index, *siblings})),
         numa_node=node,
     )

@@ -15,7 +15,6 @@ from gpumap.model.field_types import (
     Count,
     Hash,
     Natural,
-    Number,
     Params,
     Positive,
     Share,
@@ -368,25 +367,6 @@ class Others(Struct, frozen=True):
     processes: tuple[Process, ...]
 
 
-class GpuState(Struct, frozen=True, rename={"power": "power_w", "temperature": "temperature_c"}):
-    """How a CUDA device ran at one moment; what its driver does not tell is None.
-
-    Attributes:
-        device: Its id.
-        clocks_hz: Clock (sm, memory) to its rate.
-        power: What it takes, in watts.
-        temperature: Of the chip, in degrees Celsius.
-        throttle: What holds its clocks back, in words; being idle and clocks that someone has set
-            are not counted.
-    """
-
-    device: str
-    clocks_hz: Mapping[str, Positive] = field(default_factory=dict)
-    power: Positive | None = None
-    temperature: Number | None = None
-    throttle: tuple[str, ...] | None = None
-
-
 class State(Struct, frozen=True):
     """How busy the machine was: shares are of all its cores, over the time since the last look.
 
@@ -394,8 +374,6 @@ class State(Struct, frozen=True):
         load1: Load average of one minute.
         steal: Share of time that other guests took.
         busy: Share of time that any process worked.
-        clocks_hz: Device to clock.
-        gpus: The map's CUDA devices, where NVML tells of them.
         others: What other processes took of the cores before a run on real devices; null: not
             observed.
     """
@@ -403,8 +381,6 @@ class State(Struct, frozen=True):
     load1: Positive | None
     steal: Share | None
     busy: Share | None
-    clocks_hz: Mapping[str, Number]
-    gpus: tuple[GpuState, ...] = ()
     others: Others | None = None
 
 

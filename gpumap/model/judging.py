@@ -23,12 +23,10 @@ from gpumap.model.field_types import (
     Word,
 )
 from gpumap.model.maps import Estimate
-from gpumap.model.measurements import Line, Shares
+from gpumap.model.measurements import Line
 
 Certainty = Literal["certain", "likely"]
 DoctorVerdict = Literal["used", "partly", "not used"]
-ExampleOutcome = Literal["faster", "equal", "slower", "unclear"]
-EQUAL_WITHIN = 1.25  # times as long at most, over both whole intervals: two times are then equal
 VerdictWord = Literal[
     "pass", "fail", "regression", "improvement", "inconclusive", "missing", "new", "skipped",
     "shown",
@@ -60,44 +58,6 @@ class Finding(Struct, frozen=True):
     certainty: Certainty | None = None
 
 
-class Example(Struct, frozen=True):
-    """A workload of Theano's users on a device and on the host: seconds of one call of many.
-
-    `found` says what such calls suffer from, if anything; it is no fault of the set-up.
-
-    Attributes:
-        workload: small, affine, large or chain.
-        words: What is computed.
-        calls: Calls that were taken apart, or 1.
-        device: Seconds of one call on the device.
-        host: Seconds of one call on the host.
-        shares: Where the time of the calls on the device went; null: its parts were not told apart.
-        found: What such calls suffer from; it is no fault of the set-up.
-    """
-
-    workload: Word
-    words: str
-    calls: Count
-    device: Estimate
-    host: Estimate
-    shares: Shares | None = None
-    found: Finding | None = None
-
-    @property
-    def outcome(self) -> ExampleOutcome:
-        """Return how the device compares with the host: a code.
-
-        `equal` needs overlapping intervals that lie within `EQUAL_WITHIN`; wider ones tell nothing.
-        """
-        device, host = self.device, self.host
-        if device.high < host.low:
-            return "faster"
-        if device.low > host.high:
-            return "slower"
-        tight = device.high <= EQUAL_WITHIN * host.low and host.high <= EQUAL_WITHIN * device.low
-        return "equal" if tight else "unclear"
-
-
 class Diagnosis(Struct, frozen=True):
     """Whether a name's device is used, and if not, why: the first finding is the cause.
 
@@ -111,7 +71,6 @@ class Diagnosis(Struct, frozen=True):
         findings: The causes that hold, the one to be fixed first at the start; none: the name is
             used.
         figures: What was measured, each figure with its unit.
-        examples: Workloads of Theano's users.
         interpreter: Of a framework: the Python that was asked; null: it is a name of the map.
     """
 
@@ -121,7 +80,6 @@ class Diagnosis(Struct, frozen=True):
     evidence: str
     findings: tuple[Finding, ...] = ()
     figures: Mapping[Word, Estimate] = field(default_factory=dict)
-    examples: tuple[Example, ...] = ()
     interpreter: str | None = None
 
 

@@ -334,25 +334,3 @@ class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "resi
     held_back: HeldBack | None
     metrics: Figures
     lines: tuple[Line, ...]
-
-
-class Shares(Struct, frozen=True, rename={"total": "total_s", "host": "host_s"}):
-    """Where the time of some calls went: seconds, and shares of them; and what the host took.
-
-    Attributes:
-        calls: Calls that were taken apart.
-        total: Of all.
-        host: What the host takes for as many.
-        upload: Share of upload.
-        compute: Share of compute.
-        download: Share of download.
-        overhead: Share of overhead.
-    """
-
-    calls: Count
-    total: Positive
-    host: Positive
-    upload: Share
-    compute: Share
-    download: Share
-    overhead: Share

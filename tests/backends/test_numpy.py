@@ -36,7 +36,7 @@ def blas_threads():
 
 def test_the_devices_are_the_cores_of_the_mask():
     """CpuN is the N-th processor that is allowed, whatever its number; cpu is all of them."""
-    cpus = (Cpu(4, 0, 2, (4, 12), 0), Cpu(6, 0, 3, (6, 14), 1), Cpu(12, 0, 2, (4, 12), 0))
+    cpus = (Cpu(4, (4, 12), 0), Cpu(6, (6, 14), 1), Cpu(12, (4, 12), 0))
     machine = Topology(cpus, 16, None, "A CPU", 2**34, 2**33)
     devices = NumpyBackend(Host({}, machine)).probe().devices
     assert [

@@ -13,7 +13,7 @@ from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Kind
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
-EVERY = tuple(Cpu(n, 0, n, (n,), 0) for n in range(4))
+EVERY = tuple(Cpu(n, (n,), 0) for n in range(4))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 import saved_reports
-from flat_report import loads
 from scripts import RATE, asked, report, script
 from shell import Shell
 from tables import table
@@ -141,13 +140,6 @@ def test_another_machine_and_what_is_simulated_are_not_compared(pair):
     refused = compare(pair)
     assert (refused.code, refused.out) == (2, "")
     assert "`gpumap report BASE NEW` shows both side by side" in refused.err
-
-
-def test_a_comparison_shows_the_map_of_the_new_report(gpumap):
-    fake = gpumap.fake(script())
-    saved(fake, "base.json")
-    saved(fake, "new.json", map_=TWO)
-    assert report(compare(fake, "--format", "json"))["map"]["text"] == TWO
 
 
 @pytest.mark.parametrize(("keys", "new", "code", "word", "told"), [

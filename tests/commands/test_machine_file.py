@@ -33,7 +33,8 @@ def test_no_planted_secret_is_in_what_is_shown_or_written(gpumap):
     """In variables, names of the home folder and the user, and what a driver calls a device."""
     texts = [text.format(secret) for _, secret, text in EVERY]
     gpumap.fake(DEVICES.replace("{secrets}", " ".join(texts).replace("\\", "").replace('"', "'")))
-    variables = {"XLA_FLAGS": " ".join(texts[:30]), "LIBTPU_INIT_ARGS": " ".join(texts[30:])}
+    variables = {"XLA_FLAGS": " ".join(texts[:30]), "LIBTPU_INIT_ARGS": " ".join(texts[30:]),
+                 "CUDA_VISIBLE_DEVICES": "```\x1b[31m"}  # fmt: skip
     answer = gpumap(
         "env", "--output", "env.json", **variables, USER="jdoe", LOGNAME="jane.doe",
         HOME="/home/jdoe", HOSTNAME="node17.hpc.example",
@@ -42,6 +43,8 @@ def test_no_planted_secret_is_in_what_is_shown_or_written(gpumap):
     written = (gpumap.folder / "env.json").read_text()
     assert "<token>" in written
     assert "<host>" in answer.out
+    assert "\x1b" not in answer.out
+    assert [line[:3] for line in answer.out.splitlines()].count("```") == len(("begin", "end"))
     left = [secret for _, secret, _ in EVERY if secret in written or secret in answer.out]
     assert left == []
 

@@ -16,7 +16,6 @@ from gpumap.doctor.diagnose import RULES, table
 SOUND = {"latency": 5e-6, "launch": 5e-6, "rate": 1e12}
 BOTH = ("dev0->cuda0;dev1->cuda1",)
 ROOM = "90s"  # for a machine with other work; what hangs would take all of it
-LATE = "import theano\ntheano.config.device = 'cuda'\n"
 needs_opencl = pytest.mark.skipif(find_spec("pyopencl") is None, reason="pyopencl: not installed")
 
 
@@ -87,13 +86,6 @@ def test_enough_is_planted():
     assert len(planted) >= 0.75 * len(RULES)
 
 
-def test_the_last_line_explains_what_decides_the_exit_code(gpumap):
-    fake = gpumap.fake(sound({"bandwidth": 1e8}))
-    fake.env["GPUMAP_TIMEOUT"] = ROOM
-    answer = fake("doctor", "slow->cuda0;gone->cuda7", "--format", "plain")
-    assert (answer.code, answer.out.splitlines()[-1]) == (3, "`gpumap explain GM219` says more")
-
-
 @pytest.mark.parametrize("order", ["", "FASTEST_FIRST", "PCI_BUS_ID"])
 def test_a_gpu_that_nvidia_smi_numbers_otherwise_is_used(gpumap, order):
     devices = [{"pci": "0000:09:00.0"}, {"pci": "0000:06:00.0"}]
@@ -126,13 +118,11 @@ def test_without_a_map_and_a_gpu_nothing_is_unused(gpumap, stubs, setting):
     (Plant("", (), [{"double": 32}], {"THEANO_FLAGS": "contexts=dev0->cuda0"},
            {"~/.theanorc": "[global]\nfloatX = float32\n"}), [("cuda0", None)]),
     (PLANTS["lost name"], [("cuda0", "GM115"), ("cuda1", None)]),  # those after it are not
-    # that doctor chose the cores itself hides nothing
-    (Plant("", ("--script", "train.py"), files={"train.py": LATE}, stubs=()), "GM106"),
-], ids=["device", "device in a file", "floatX in a file", "lost name", "no GPU"])  # fmt: skip
+], ids=["device", "device in a file", "floatX in a file", "lost name"])  # fmt: skip
 def test_what_theanos_settings_use(gpumap, stubs, plant, found):
     _, report = asked(gpumap, plant, stubs)
     every = [(one["requested"], first(one)) for one in report["diagnoses"]]
-    assert every == found or {code for _, code in every} == {found}
+    assert every == found
     notes = {note["code"] for note in report["map"]["notes"]}
     assert ("theano-default-device" in notes) == (found == [("cuda1", None)])
 
@@ -143,12 +133,6 @@ def test_an_old_name_of_the_default_device_is_examined_as_that_device(gpumap, st
     plant = Plant("", (), [{}, {}], {"THEANO_FLAGS": f"device={device}"})
     _, report = asked(gpumap, plant, stubs)
     assert [(one["requested"], first(one)) for one in report["diagnoses"]] == [(found, "GM105")]
-
-
-def test_a_default_device_that_is_none_is_the_error(gpumap, stubs):
-    answer, report = asked(gpumap, Plant("", (), [{}], {"THEANO_FLAGS": "device=dev0"}), stubs)
-    assert (answer.code, report["diagnoses"][0]["requested"]) == (2, None)
-    assert "device=dev0 is no device" in answer.err
 
 
 def test_a_core_that_is_not_for_this_process(gpumap):

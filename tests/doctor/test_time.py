@@ -7,15 +7,17 @@ import subprocess
 import time
 
 import pytest
+from test_causes import known, named
 
 from gpumap.backends.probe import Ended
-from gpumap.doctor import child_run, probe_run
-from gpumap.doctor.probe_run import START, ProbeRun
+from gpumap.doctor import screening
+from gpumap.doctor.gather import with_results
 from gpumap.model import Binding, Device, DeviceRef, Kind
 
 SOUND = "latency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n"
 HANGING = f'[[device]]\nref = "cuda0"\n{SOUND}fault = "hang"\n[[device]]\nref = "cuda1"\n{SOUND}'
 LIMIT = 100.0  # seconds
+STEPS = ("open", "upload", "download", "product", "costs")
 
 
 class Clock:
@@ -41,46 +43,45 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
     def child(_module, _words, _env, _limit, job, over):
         start, text = clock.now, ""
         for one in json.loads(job)["names"]:
-            text += json.dumps({"begin": ["probes", one["name"], None]}) + "\n"
+            text += json.dumps({"begin": ["open", one["name"], None]}) + "\n"
             done = math.inf if one["name"] in hanging else clock.now + takes
             while clock.now < done:
                 clock.now += 0.1
                 if over(text, waits * (clock.now - start)):
                     return Ended(text, None, "")
-            rest = {"figures": {}, "examples": [], "failure": None, "missing": None}
-            text += json.dumps({"name": one["name"], "found": rest}) + "\n"
-        return Ended(text, 0, "")
+            for what in STEPS:
+                result = {"what": what, "name": one["name"], "other": None, "code": None}
+                text += json.dumps({"result": {**result, "text": "", "figures": {}}}) + "\n"
+        return Ended(text + json.dumps({"end": True}) + "\n", 0, "")
 
-    for module in (child_run, probe_run):
-        monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(child_run, "in_child", child)
-    run = ProbeRun(bindings, {}, seconds, calls=True)
-    run.run()
+    monkeypatch.setattr(screening, "time", clock)
+    monkeypatch.setattr(screening, "in_child", child)
+    results = []
+    screening.DeviceRun(bindings, {}, "doctor", seconds, seconds, results.append).run()
     assert clock.now <= seconds + 0.2
-    failures = {one.name: run.of(one.device).failure for one in bindings}
-    return {name: failure and failure.code for name, failure in failures.items()}
+    evidence = known(*(named(one.device, one.name) for one in bindings))
+    failures = [one.measured.failure for one in with_results(evidence, bindings, results).names]
+    return [failure and failure.code for failure in failures]
 
 
 HANGS, NO_TIME = "hangs", "no-time"
 
 
 @pytest.mark.parametrize(("seconds", "names", "hanging", "takes", "waits", "expected"), [
-    # cut off before START: not examined, and not seen to hang
-    (START / 2, "a0", "a", 0.0, 0.0, [NO_TIME]), (20.0, "a0", "a", 0.0, 0.0, [HANGS]),
-    (20.0, "a0b1c2d3", "ab", 0.0, 0.0, [HANGS, HANGS, None, None]),
-    (40.0, "h0i1j0k2", "hj", 2.0, 0.0, [HANGS, None, HANGS, None]),  # j's device hung: not tried
-    (8.0, "a0b1", "", 3.5, 0.0, [None, None]),  # little time is used, and none of it kept
-    (20.0, "a0b1", "", 15.0, 0.0, [HANGS, NO_TIME]),
-    (20.0, "a0b1", "", 15.0, 0.8, [None, NO_TIME]),  # on a busy machine nothing hangs
-    (20.0, "a0", "a", 0.0, 0.9, [NO_TIME]), (20.0, "a0", "a", 0.0, 0.3, [HANGS]),
+    # cut off before it could be told from a slow driver: not examined, and not seen to hang
+    (2.0, "a", "a", 0.0, 0.0, [NO_TIME]), (20.0, "a", "a", 0.0, 0.0, [HANGS]),
+    (20.0, "abcd", "ab", 0.0, 0.0, [HANGS, HANGS, None, None]),
+    (20.0, "abc", "", 7.5, 0.0, [None, None, NO_TIME]),
+    (20.0, "ab", "", 15.0, 0.8, [None, NO_TIME]),  # on a busy machine nothing hangs
+    (20.0, "a", "a", 0.0, 0.9, [NO_TIME]), (20.0, "a", "a", 0.0, 0.3, [HANGS]),
 ])  # fmt: skip
 def test_what_hangs_leaves_the_others_their_time(
     monkeypatch, seconds, names, hanging, takes, waits, expected
 ):
     """Its device is not tried again; time in which it waits for a core tells nothing."""
-    every = [binding(name, int(n)) for name, n in zip(names[::2], names[1::2], strict=True)]
+    every = [binding(name, number) for number, name in enumerate(names)]
     found = examined(monkeypatch, seconds, *every, hanging=hanging, takes=takes, waits=waits)
-    assert [found[one.name] for one in every] == expected
+    assert found == expected
 
 
 def quiet(log):

@@ -14,7 +14,7 @@ def eight(sketch):
     """Two sockets of 32 cores with SMT, eight GPUs, a display controller, a network card."""
     sketch.online(range(128)).status("0-127").memory(2 * 2**40, 2**40)
     for core in range(64):
-        sketch.core((core, core + 64), package=core // 32, core=core % 32)
+        sketch.core((core, core + 64))
     near = [[*range(32), *range(64, 96)], [*range(32, 64), *range(96, 128)]]
     for node, cpus in enumerate(near):
         sketch.node(node, cpus)
@@ -34,9 +34,9 @@ def desktop(sketch):
     """Four cores with neighbouring SMT siblings, four without, no NUMA folder."""
     sketch.online(range(12), model="12th Gen Intel(R) Core(TM) i7").status("0-11")
     for core in range(4):
-        sketch.core((2 * core, 2 * core + 1), core=4 * core)
+        sketch.core((2 * core, 2 * core + 1))
     for cpu in range(8, 12):
-        sketch.core((cpu,), core=16 + cpu)
+        sketch.core((cpu,))
     return sketch.memory(32 * 2**30, 30 * 2**30)
 
 
@@ -45,7 +45,7 @@ def clusters(sketch):
     """Two sockets of four NUMA nodes each, two cores a node, and a node of memory alone."""
     sketch.online(range(16)).status("0-15").memory(2**30, 2**29).node(8, ())
     for cpu in range(16):
-        sketch.core((cpu,), package=cpu // 8, core=cpu % 8)
+        sketch.core((cpu,))
     for node in range(8):
         sketch.node(node, (2 * node, 2 * node + 1))
     return sketch

@@ -4,8 +4,6 @@ import json
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tables import table
 
 from gpumap.machine.cuda import NO_DRIVER, NO_GPU, Known, Why, driver, explain, no_driver, uuid_text
@@ -58,25 +56,6 @@ def test_the_fix_is_a_list_that_works_where_nvml_vouches_for_it(text, known, sho
     mask = judged(text, known, shown)
     assert mask is not None
     assert mask.fix == f"{fix}; `nvidia-smi -L` lists the devices"
-
-
-ENTRIES = st.lists(
-    st.one_of(
-        st.integers(-2, 5).map(str),
-        st.sampled_from([A, B, PART, "GPU-89", "MIG-", "0 1", "0x1", "", " 1 ", f"MIG-{A}/1/0"]),
-        st.text(max_size=8),
-    )
-)
-
-
-@given(
-    st.one_of(st.text(), ENTRIES.map(",".join)),
-    st.sampled_from([NOTHING, TWO, CUT, Known(0, frozenset()), Known(3)]),
-    st.one_of(st.none(), st.integers(0, 9)),
-)
-def test_no_text_breaks_it(text, known, shown):
-    mask = explain(text, known, shown)
-    assert mask is None or (mask.reason and mask.fix)
 
 
 NAMES = ("Stub \x1b[2J0", "Stub \x1b[2J1")  # escaped where they are shown

@@ -7,7 +7,7 @@ from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Fingerprint, Kind, replace
 
 TOPOLOGY = Topology(
-    cpus=(Cpu(0, 0, 0, (0,), 0), Cpu(1, 0, 1, (1,), 0)), online=4, quota=None, model="AMD EPYC",
+    cpus=(Cpu(0, (0,), 0), Cpu(1, (1,), 0)), online=4, quota=None, model="AMD EPYC",
     memory_total=2**30, memory_available=2**29,
 )  # fmt: skip
 CPU0 = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "AMD EPYC", "numpy")

@@ -9,7 +9,7 @@ from tables import table
 
 from gpumap.errors import Exit
 from gpumap.machine import nvml
-from gpumap.model import Device, DeviceRef, GpuState, Kind
+from gpumap.model import Device, DeviceRef, Kind
 
 ANSWERS = {
     "DeviceGetHandleByIndex 0": 0, "DeviceGetHandleByIndex 1": 1, "DeviceGetCount": 1,
@@ -108,19 +108,7 @@ def process(pid, memory=None):
 
 
 FOUND = {"DeviceGetHandleByPciBusId 0000:00:00.0": "h0"}
-TOLD = FOUND | {
-    "DeviceGetClockInfo h0 1": 1980, "DeviceGetClockInfo h0 2": 3201,
-    "DeviceGetPowerUsage h0": 699_500, "DeviceGetTemperature h0 0": 61,
-    "DeviceGetCurrentClocksEventReasons h0": 0x4,
-}  # fmt: skip
-STATE = GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.201e9}, 699.5, 61, ("power cap",))
-
-
-def test_the_state_of_a_device():
-    library = Library(TOLD)
-    with nvml.Gpus([cuda_device()], library) as nvml.gpus:
-        assert (nvml.gpus.read(), nvml.gpus.read()) == ((STATE,), (STATE,))
-    assert (library.calls.count("Init"), library.calls[-1]) == (1, "Shutdown")
+TOLD = FOUND | {"DeviceGetCurrentClocksEventReasons h0": 0x4}
 
 
 @pytest.mark.parametrize(("bits", "words"), table(__file__)["reasons"])
@@ -129,18 +117,16 @@ def test_what_holds_a_device_back_is_in_words(bits, words):
     for name in ("Event", "Throttle"):  # as older drivers call it
         answers = FOUND | {f"DeviceGetCurrentClocks{name}Reasons h0": bits}
         with nvml.Gpus([cuda_device()], Library(answers)) as nvml.gpus:
-            assert nvml.gpus.read()[0].throttle == tuple(words)
             assert nvml.gpus.throttled() == ({"cuda:0": tuple(words)} if words else {})
 
 
 @pytest.mark.parametrize(("answers", "failing", "found"), [
-    (FOUND, {}, (GpuState("cuda:0"),)), (TOLD, {"init": NvmlError()}, ()),
-    (TOLD, {"end": NvmlError()}, (STATE,)),
+    (FOUND, {}, {}), (TOLD, {"init": NvmlError()}, {}),
+    (TOLD, {"end": NvmlError()}, {"cuda:0": ("power cap",)}),
 ])  # fmt: skip
 def test_a_state_that_is_not_told_is_none(answers, failing, found):
     with nvml.Gpus([cuda_device()], Library(answers, **failing)) as nvml.gpus:
-        assert nvml.gpus.read() == found
-        assert nvml.gpus.throttled() == ({"cuda:0": ("power cap",)} if STATE in found else {})
+        assert nvml.gpus.throttled() == found
         assert list(nvml.gpus.uses()) == [nvml.GpuUse(cuda_device(), None, None)]
 
 
@@ -149,10 +135,10 @@ def test_only_cuda_devices_of_the_map_are_asked():
     wanted = [one, other, cuda_device(2), cuda_device(0, Kind.CPU)]
     answers = FOUND | {"DeviceGetHandleByUUID GPU-b": "h1"}
     with nvml.Gpus(wanted, Library(answers)) as nvml.gpus:
-        assert [state.device for state in nvml.gpus.read()] == ["cuda:0", "cuda:1"]
+        assert [*nvml.gpus.look(0)] == ["cuda:0", "cuda:1"]
     without = Library({})
     with nvml.Gpus([cuda_device(0, Kind.CPU)], without) as nvml.gpus:
-        assert (nvml.gpus.read(), nvml.gpus.throttled(), list(nvml.gpus.uses())) == ((), {}, [])
+        assert (nvml.gpus.throttled(), list(nvml.gpus.uses())) == ({}, [])
     assert without.calls == []  # a map of cores costs no look for a driver
 
 
@@ -178,4 +164,3 @@ def test_who_is_on_a_device(suffix):
     }
     with nvml.Gpus([part], Library(answers)) as nvml.gpus:
         assert [use.processes for use in nvml.gpus.uses()] == [()]
-        assert nvml.gpus.read()[0].power == 699.5

@@ -12,7 +12,6 @@ from gpumap.machine.topology import (
     Topology,
     Tree,
     _online,
-    clocks,
     memory_limits,
     model,
     quota,
@@ -23,11 +22,11 @@ V2 = "sys/fs/cgroup"
 
 
 def test_eight(eight):
-    """Siblings n and n+64 are one core; packages and nodes follow the sockets."""
+    """Siblings n and n+64 are one core; nodes follow the sockets."""
     topology = read(eight.root)
     assert len(topology.cpus) == topology.online == 128
-    assert topology.cpus[33] == Cpu(33, package=1, core=1, siblings=(33, 97), numa_node=1)
-    assert topology.cpus[97] == Cpu(97, package=1, core=1, siblings=(33, 97), numa_node=1)
+    assert topology.cpus[33] == Cpu(33, siblings=(33, 97), numa_node=1)
+    assert topology.cpus[97] == Cpu(97, siblings=(33, 97), numa_node=1)
     assert topology.cpus[33].hardware == topology.cpus[97].hardware == "core:33"
     assert [cpu.index for cpu in topology.physical] == list(range(64))
     assert (topology.model, topology.quota) == ("AMD EPYC 9554", None)
@@ -39,8 +38,8 @@ def test_desktop(desktop):
     """Cores with and without SMT stand side by side; without a NUMA folder no node is known."""
     topology = read(desktop.root)
     assert [cpu.index for cpu in topology.physical] == [0, 2, 4, 6, 8, 9, 10, 11]
-    assert topology.cpus[1] == Cpu(1, package=0, core=0, siblings=(0, 1), numa_node=None)
-    assert topology.cpus[8] == Cpu(8, package=0, core=24, siblings=(8,), numa_node=None)
+    assert topology.cpus[1] == Cpu(1, siblings=(0, 1), numa_node=None)
+    assert topology.cpus[8] == Cpu(8, siblings=(8,), numa_node=None)
     # the first that is allowed stands for its core
     assert [cpu.index for cpu in read(desktop.status("1,3,8").root).physical] == [1, 3, 8]
 
@@ -51,8 +50,8 @@ def test_container(desktop):
     desktop.file(f"{V2}/cpu.max", "150000 100000")
     desktop.file(f"{V2}/memory.max", str(8 * 2**30))
     desktop.file(f"{V2}/memory.current", str(2**30))
-    four = ((2, 4, (2, 3)), (3, 4, (2, 3)), (6, 12, (6, 7)), (7, 12, (6, 7)))
-    cpus = tuple(Cpu(n, 0, core, siblings, None) for n, core, siblings in four)
+    four = ((2, (2, 3)), (3, (2, 3)), (6, (6, 7)), (7, (6, 7)))
+    cpus = tuple(Cpu(n, siblings, None) for n, siblings in four)
     model_ = "12th Gen Intel(R) Core(TM) i7"
     assert read(desktop.root) == Topology(cpus, 12, 1.5, model_, 8 * 2**30, 7 * 2**30)
 
@@ -71,7 +70,7 @@ def test_an_empty_tree(sketch):
     """Without any file Python and psutil are asked, as on macOS."""
     topology = read(sketch.root)
     count = os.cpu_count()
-    assert topology.cpus == tuple(Cpu(i, None, None, (i,), None) for i in range(count))
+    assert topology.cpus == tuple(Cpu(i, (i,), None) for i in range(count))
     assert (topology.online, topology.quota, topology.pci) == (count, None, ())
     assert topology.model == platform.machine()
     assert topology.memory_total == psutil.virtual_memory().total
@@ -99,12 +98,9 @@ def test_model(sketch, text, expected):
     assert model(Tree(sketch.file("proc/cpuinfo", text).root)) == expected
 
 
-def test_numbers_and_clocks(sketch):
-    rates = ((1, "2600.5"), (0, "800"), (2, "nan"), (3, "inf"), (4, "x"), ("x", "1"), (-1, "1"))
-    text = "\n\n".join(f"processor : {index}\ncpu MHz : {rate}" for index, rate in rates)
-    tree = Tree(sketch.file("proc/cpuinfo", text).root)
-    assert _online(tree) == (0, 1, 2, 3, 4)
-    assert clocks(tree) == {0: 800e6, 1: 2600.5e6}
+def test_numbers(sketch):
+    text = "\n\n".join(f"processor : {index}" for index in (1, 0, 2, "x", -1))
+    assert _online(Tree(sketch.file("proc/cpuinfo", text).root)) == (0, 1, 2)
 
 
 def build(sketch, own, files):

@@ -3,9 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from trees import listed
 
 from gpumap.machine.topology import (
     CPUS_MAX,
@@ -18,8 +15,6 @@ from gpumap.machine.topology import (
 )
 from gpumap.model import replace
 
-pieces = st.text("0123456789-, \n\x00x٣", max_size=200)
-
 
 @pytest.mark.parametrize(("text", "expected"), [
     ("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0-1,64-65", (0, 1, 64, 65)), (" 2,3,6-7\n", (2, 3, 6, 7)),
@@ -31,18 +26,6 @@ pieces = st.text("0123456789-, \n\x00x٣", max_size=200)
 def test_cpu_list(text, expected):
     """A list gives its numbers in ascending order, each once; parts that do not parse give none."""
     assert cpu_list(text) == expected
-
-
-@given(st.one_of(pieces, st.text(max_size=50)))
-def test_cpu_list_never_raises(text):
-    cpus = cpu_list(text)
-    assert list(cpus) == sorted(set(cpus))
-    assert all(0 <= cpu < CPUS_MAX for cpu in cpus)
-
-
-@given(st.sets(st.integers(0, CPUS_MAX - 1), max_size=300))
-def test_cpu_list_round_trips(cpus):
-    assert cpu_list(listed(cpus)) == tuple(sorted(cpus))
 
 
 @pytest.mark.parametrize(("text", "base", "expected"), [
@@ -61,7 +44,7 @@ def test_a_file_that_cannot_be_read_is_none(sketch):
     assert (tree.live, Tree(Path("/")).live) == (False, True)  # only the real root is the system
 
 
-ODD = PciDevice("10000:01:00.0", None, None, 0x120000, None, (), None, None)
+ODD = PciDevice("10000:01:00.0", None, None, None, (), None, None)
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -82,7 +65,7 @@ def test_displays_and_accelerators_of_a_large_machine(eight):
         ("0000:df:00.0", 1),
     ]  # fmt: skip
     assert found[-1] == PciDevice(
-        address="0000:df:00.0", vendor=0x10DE, device=0x2330, class_code=0x030200, numa_node=1,
+        address="0000:df:00.0", vendor=0x10DE, device=0x2330, numa_node=1,
         local_cpus=(*range(32, 64), *range(96, 128)), link_width=16, max_link_width=16,
     )  # fmt: skip
 

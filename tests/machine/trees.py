@@ -19,12 +19,9 @@ class Sketch:
         target.write_bytes(content if isinstance(content, bytes) else f"{content}\n".encode())
         return self
 
-    def core(self, cpus, *, package=0, core=0):
+    def core(self, cpus):
         for cpu in cpus:
-            folder = f"{CPU}/cpu{cpu}/topology"
-            self.file(f"{folder}/physical_package_id", str(package))
-            self.file(f"{folder}/core_id", str(core))
-            self.file(f"{folder}/thread_siblings_list", listed(cpus))
+            self.file(f"{CPU}/cpu{cpu}/topology/thread_siblings_list", listed(cpus))
         return self
 
     def online(self, cpus, *, model="AMD EPYC 9554"):

@@ -340,10 +340,8 @@ def diagnosed(names=("a", "b"), text="x"):
     a, b = names
     first = model.Finding("GM205", "no-driver", text, text, {"launch": figure(1e-3)})
     behind = model.Finding("GM407", "float64", text, text)
-    shares = model.Shares(100, 0.02, 0.001, 0.5, 0.25, 0.125, 0.125)
-    told = model.Example("affine", text, 100, figure(2e-4), figure(1e-5), shares, behind)
     found = (
-        model.Diagnosis(a, "cuda0", "used", text, (), {"call": figure(2e-4)}, (told,)),
+        model.Diagnosis(a, "cuda0", "used", text, (), {"call": figure(2e-4)}),
         model.Diagnosis(b, "cuda1", "not used", "no device", (first, behind)),
     )
     errors = (problem("diagnosis", text, 3, text, name=b),)

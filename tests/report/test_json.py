@@ -16,8 +16,7 @@ from gpumap.model.measurements import PHASES
 from gpumap.report import Style
 from gpumap.results.shown import render
 
-GPU = model.GpuState("cuda:0", {"sm": 1.98e9, "memory": 3.2e9}, 699.5, 61, ("power cap",))
-STATE = model.State(0.02, 0.0, 0.01, {"cpu:0": 2.6e9}, (GPU, model.GpuState("cuda:1")))
+STATE = model.State(0.02, 0.0, 0.01)
 CEILING = model.Ceiling("rate", 2e11, "FLOP/s", 0.5, "by its clock", "computed")
 CAUSE = model.Explanation(
     "serialised", "they take turns", {"overlap": model.Estimate(0.1, 0, 0.25, "1")}
