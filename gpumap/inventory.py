@@ -39,6 +39,8 @@ class Inventory:
         self._backends: dict[str, Backend] = {}
         self._probes: dict[str, Probe] = {}
         self._opened: dict[tuple[str, str], str] = {}  # backend, id: why a child could not; or ""
+        self._preferred: str | None = None
+        self._always = False
         self._hurried = False
         if backend is not None:
             self.backend(backend)  # an unknown name fails here, before anything is looked for
@@ -62,6 +64,9 @@ class Inventory:
     def of(self, kind: Kind) -> list[Probe]:
         """Return the probes of the backends that may drive `kind`, up to the first that can."""
         names = DEFAULTS[kind] if self.requested is None else (self.requested,)
+        preferred = self._preferred
+        if preferred in names or (self._always and kind in self.backend(preferred or "").kinds):
+            names = (preferred or "",)
         probed = []
         for place, name in enumerate(names):
             if self._hurried and place == 1:  # the first, which is preferred, has none
@@ -71,6 +76,13 @@ class Inventory:
                 if of_kind(kind, probed[-1]):
                     break
         return probed
+
+    def prefer(self, name: str, *, always: bool = False) -> None:
+        """Let the backend called `name` drive its kinds; the others keep their own.
+
+        `always`: those too that it drives on request alone, as PyTorch does cores.
+        """
+        self._preferred, self._always = name, always
 
     def expect(self, names: Iterable[str]) -> None:
         """Let each probe from now on open these devices too, as a map names them.

@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.backends import DEFAULTS
 from gpumap.errors import AbsentError, Diagnostic, QuestionError, Span
 from gpumap.inventory import of_kind
 from gpumap.kinds import KINDS, Kind
@@ -14,7 +15,7 @@ from gpumap.remedies import hidden, other_build, remedy
 from gpumap.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Host
     from gpumap.inventory import Inventory
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2
+_SEVERAL = 2  # backends that can be compared
 
 
 def resolve(
@@ -57,8 +59,102 @@ def resolve(
     return Resolution(context_map, found, tuple(_notes(found, inventory)))
 
 
-def default_map(inventory: Inventory) -> ContextMap:
+def resolve_all(
+    context_map: ContextMap, inventory: Inventory, requested: Sequence[str] = ()
+) -> list[Resolution]:
+    """Find the devices of every name once for each usable backend that drives one of its kinds.
+
+    `requested`: the backends, in their order; empty: all that drive the kinds by default.
+
+    Raises:
+        AbsentError: as `resolve`, where no backend is usable.
+        QuestionError: a backend that is requested does not exist.
+    """
+    kinds = {entry.ref.kind for entry in context_map.entries}
+    names = requested or [name for kind in sorted(kinds) for name in DEFAULTS[kind]]
+    names = list(dict.fromkeys(names))
+    driven = {
+        name: {k for k in kinds if name in DEFAULTS[k] or _may(inventory, name, k, requested)}
+        for name in names
+    }
+    usable = [name for name in names if _drives(inventory.probe(name), driven[name])]
+    if not usable and not requested:
+        return [resolve(context_map, inventory)]  # raises, with the reason of each
+    found: dict[tuple[str, ...], Resolution] = {}
+    absent: dict[str, AbsentError] = {}
+    for name in usable or names[:1]:
+        inventory.prefer(name, always=bool(requested))
+        try:
+            resolution = resolve(context_map, inventory)
+        except AbsentError as error:  # another one may have as many devices
+            absent[name] = error
+        else:
+            found[tuple(b.device.backend for b in resolution.bindings)] = resolution
+    if not found:
+        raise next(iter(absent.values()))
+    lacking = (_lacking(name, error) for name, error in absent.items())
+    notes = (*_left_out(driven, inventory), *lacking, *_same_hardware(list(found.values())))
+    return [replace(each, notes=(*each.notes, *notes)) for each in found.values()]
+
+
+def _lacking(name: str, error: AbsentError) -> Diagnostic:
+    """Return which names a backend has no device for; the others are measured."""
+    texts = "; ".join(each.message for each in error.diagnostics)
+    hint = next((each.hint for each in error.diagnostics if each.hint), None)
+    return Diagnostic("left-out", f"{name} is left out: {texts}", hint=hint, severity="warning")
+
+
+def _may(inventory: Inventory, name: str, kind: Kind, requested: Collection[str]) -> bool:
+    """Return whether a backend drives a kind because it was requested by name."""
+    return name in requested and kind in inventory.backend(name).kinds
+
+
+def _drives(probe: Probe, kinds: Collection[Kind]) -> bool:
+    """Return whether a backend has a device of every kind that it is to drive, and of one."""
+    return bool(kinds) and all(of_kind(kind, probe) for kind in kinds)
+
+
+def _left_out(driven: Mapping[str, Collection[Kind]], inventory: Inventory) -> Iterable[Diagnostic]:
+    """Yield why a backend is not among those that are measured side by side."""
+    for name, kinds in driven.items():
+        probe = inventory.probe(name)
+        if not _drives(probe, kinds):
+            notes = "; ".join(note for kind in sorted(kinds) for note in _about(kind, probe))
+            message = f"{name} is left out: {probe.reason or notes or 'not usable'}"
+            yield Diagnostic("left-out", message, hint=probe.fix, severity="note")
+
+
+def _same_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
+    """Yield, for each name, whether every backend drives the same hardware by its identity."""
+    for bindings in zip(*(each.bindings for each in resolutions), strict=True):
+        devices = [binding.device for binding in bindings]
+        if len(devices) < _SEVERAL:
+            continue
+        backends = _listed([device.backend for device in devices])
+        name = bindings[0].name
+        if len({device.hardware for device in devices}) == 1:
+            hardware = _listed(sorted(devices[0].hardware))
+            message = f"{name} is the same hardware under {backends}: {hardware}"
+            yield Diagnostic("same-hardware", message, severity="note")
+        else:
+            each = "; ".join(f"{d.backend}: {_listed(sorted(d.hardware))}" for d in devices)
+            message = f"{name} is not the same hardware under {backends}: {each}"
+            hint = _same_everywhere(devices[0].kind)
+            yield Diagnostic("other-hardware", message, hint=hint, severity="warning")
+
+
+def _same_everywhere(kind: Kind) -> str | None:
+    """Return how to name hardware of a kind so that every backend knows the same by it."""
+    if kind.row.cores:
+        return f"map {kind}, which is all cores to each of them"
+    by_identity = f"map it by its identity: {kind}@PCI-ID or {kind}@UUID"
+    return by_identity if "identity" in kind.row.forms else None
+
+
+def default_map(inventory: Inventory, *, hurry: bool = True) -> ContextMap:
     """Return the map of who gave none.
+
+    `hurry`: no backend was requested, so that none is waited for long.
 
     Every CUDA device; else every device of the other kinds that are accelerators; else every
     OpenCL GPU; else one name for each physical core, at most two; and where a backend was requested
@@ -67,7 +163,8 @@ def default_map(inventory: Inventory) -> ContextMap:
     Raises:
         AbsentError: the backend that was requested has no device.
     """
-    inventory.hurry()
+    if hurry:
+        inventory.hurry()
     refs: list[DeviceRef] = []
     for turn in sorted({row.default for row in KINDS.values()}):
         kinds = [kind for kind, row in KINDS.items() if row.default == turn]

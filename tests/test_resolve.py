@@ -12,7 +12,7 @@ from gpumap.inventory import Inventory
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Entry, Kind, Probe, replace
 from gpumap.parse import parse_map
-from gpumap.resolve import _why_not, default_map, resolve
+from gpumap.resolve import _why_not, default_map, resolve, resolve_all
 
 UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
@@ -82,6 +82,72 @@ def test_the_place_of_what_is_absent_is_its_device_without_blanks(fake):
     text = "b->cuda0; a ->  cuda9 "
     (found,) = absent(text, fake("cuda0"))
     assert text[found.span.start : found.span.stop] == "cuda9"
+
+
+def of_libraries(**more):
+    """Return an inventory in which CuPy drives a GPU, and pygpu has what is given."""
+    inventory = Inventory(Host({}, FOUR))
+    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
+                    hardware=frozenset({"gpu:a"}))  # fmt: skip
+    inventory.know(Probe("cupy", usable=True, devices=(device,)))
+    if hardware := more.pop("hardware", None):
+        other = replace(device, backend="pygpu", hardware=frozenset({hardware}))
+        more |= {"usable": True, "devices": (other,)}
+    inventory.know(Probe("torch", usable=True, notes=("cuda: not built for it",)))
+    inventory.know(Probe("pygpu", **{"usable": False} | more))
+    return inventory
+
+
+@pytest.mark.parametrize(("pygpu", "backends", "code", "severity"), [
+    ({"hardware": "gpu:a"}, ["cupy", "pygpu"], "same-hardware", "note"),
+    ({"hardware": "gpu:b"}, ["cupy", "pygpu"], "other-hardware", "warning"),
+    ({"reason": "not installed"}, ["cupy"], "left-out", "note"),
+])  # fmt: skip
+def test_every_usable_backend_is_tried_side_by_side(pygpu, backends, code, severity):
+    """Whether they drive the same hardware is told with each; so is who is left out."""
+    every = resolve_all(parse_map("a->cuda0"), of_libraries(**pygpu))
+    left_out = {n.message for each in every for n in each.notes if n.code == "left-out"}
+    assert "torch is left out: not built for it" in left_out
+    assert [b.device.backend for each in every for b in each.bindings] == backends
+    for each in every:
+        assert (each.notes[-1].code, each.notes[-1].severity) == (code, severity)
+
+
+def test_backends_that_are_requested_are_side_by_side():
+    """In the order of the request; each also drives what it drives on request alone."""
+    inventory = of_libraries()
+    both = [Device(f"{kind}:0", kind, DeviceRef(kind, 0), "one", "torch", hardware=frozenset({"x"}))
+            for kind in (Kind.CUDA, Kind.CPU)]  # fmt: skip
+    inventory.know(Probe("torch", usable=True, devices=tuple(both)))
+    found = resolve_all(parse_map("a->cuda0;b->cpu0"), inventory, ("torch", "cupy"))
+    assert [[b.device.backend for b in each.bindings] for each in found] == [
+        ["torch", "torch"], ["cupy", "numpy"],
+    ]  # fmt: skip
+    every = resolve_all(parse_map("a->cuda0;b->cpu0"), inventory)
+    assert {b.device.backend for each in every for b in each.bindings[1:]} == {"numpy"}
+
+
+def test_a_backend_with_fewer_devices_than_the_map_has_names_is_left_out():
+    """The others are measured, and a warning says what it lacks; alone it is an error."""
+    one = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "one", "jax", hardware=frozenset({"x"}))
+    inventory = of_libraries()
+    inventory.know(Probe("jax", usable=True, devices=(one,)))
+    map_ = parse_map("a->cpu0;b->cpu1")
+    (found,) = resolve_all(map_, inventory, ("jax", "numpy"))
+    assert [binding.device.backend for binding in found.bindings] == ["numpy", "numpy"]
+    (note,) = (note for note in found.notes if note.code == "left-out")
+    assert (note.severity, note.message[:33]) == ("warning", "jax is left out: b: cpu1 is not t")
+    with pytest.raises(AbsentError, match="b: cpu1 is not there"):
+        resolve_all(map_, inventory, ("jax",))
+
+
+def test_a_requested_backend_that_is_none_or_has_none():
+    """A word that is no backend's is refused; one without a device says why."""
+    inventory = of_libraries(reason="not installed")
+    with pytest.raises(QuestionError, match='no backend is called "tensorflow"'):
+        resolve_all(parse_map("a->cuda0"), inventory, ("cupy", "tensorflow"))
+    with pytest.raises(AbsentError, match="pygpu: not installed"):
+        resolve_all(parse_map("a->cuda0"), inventory, ("pygpu", "torch"))
 
 
 def test_an_identity_of_another_kind_is_not_it(fake):
@@ -352,3 +418,9 @@ def test_who_is_interrupted_ends_what_it_asked(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         inventory.ask(["numpy"])
     assert ended == [True]
+
+
+def test_several_backends_are_no_name():
+    with pytest.raises(QuestionError) as refused:
+        Inventory(Host({}, FOUR), "torch,jax")
+    assert "take several" in refused.value.diagnostics[0].hint

@@ -16,7 +16,7 @@ from gpumap.errors import Diagnostic, QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import by_headline, decided, gated, judged
 from gpumap.model import Around, Measured, replace
-from gpumap.resolve import default_map, resolve
+from gpumap.resolve import default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,13 +49,14 @@ _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A map, resolved.
+    """A map, resolved: one, or one of several backends with ``all``.
 
     `ours` are other processes of this machine that take part: what they use is not someone else's.
     """
 
     resolution: Resolution
     inventory: Inventory
+    left: int = 1  # turns that share the rest of the budget, this one with them
     opening: Opening = opened
     ours: Sequence[int] = ()
 
@@ -78,28 +79,34 @@ class _Open:
 
 
 class BenchmarkRun:
-    """Measures a benchmark on a map: resolve, plan or check, open, measure, finish."""
+    """Measures a benchmark on each turn of a map: resolve, plan or check, open, measure, finish."""
 
     def __init__(self, record: Recording, request: Request) -> None:
         self._record, self._draft = record, record.draft
         self._request, self._settings = request, request.settings
 
-    def resolve(self, *, opens: bool) -> Turn:
-        """Return the map, or a default one, resolved.
+    def resolve(self, *, opens: bool) -> Iterator[Turn]:
+        """Yield the map, or a default one, resolved: once, or once for each backend with ``all``.
 
         `opens`: this process will open all of its devices.
         """
         request, draft = self._request, self._draft
-        inventory = Inventory(request.program.host(), request.backend)
+        inventory = Inventory(request.program.host(), None if request.every else request.backend)
         inventory.expect("*" if opens else "")
         try:
             where = request.argument, request.option
-            found = read_map(draft, *where, partial(default_map, inventory))
+            default = partial(default_map, inventory, hurry=not request.several)
+            found = read_map(draft, *where, default)
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
-            draft.resolution = resolve(found, inventory)
+            if request.every:
+                every = resolve_all(found, inventory, request.several)
+            else:
+                every = [resolve(found, inventory)]
         finally:
             draft.backends = inventory.libraries
-        return Turn(draft.resolution, inventory)
+        for number, resolution in enumerate(every):
+            draft.resolution = resolution
+            yield Turn(resolution, inventory, len(every) - number)
 
     def run(self, turn: Turn, recipe: Recipe) -> None:
         """Measure a benchmark on a turn's devices; a dry run plans it."""
@@ -117,17 +124,18 @@ class BenchmarkRun:
                 self.finish(found)
 
     def plan(self, turn: Turn, recipe: Recipe) -> None:
-        """Record the plan alone, of devices that stay closed."""
+        """Record the plan alone, of devices that stay closed; what is assumed is said once."""
         benchmark = self._benchmark(turn, recipe, unopened(turn.resolution, turn.inventory))
         self._draft.measured.append(Measuring(None, benchmark.plan))
         self._draft.plans.append(benchmark.plan)
-        self._draft.remarks.append(_ASSUMED)
+        if _ASSUMED not in self._draft.remarks:
+            self._draft.remarks.append(_ASSUMED)
 
     def check(self, turn: Turn, plan: Plan) -> Look | None:
         """Refuse what shows before a device is open; return what looks at others from now on."""
         check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
         self._draft.measured.append(Measuring(None, plan))  # until it is known what really runs
-        if not turn.hardware:
+        if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
             return None
         if self._settings.require_idle:
             from gpumap.engine.idle import require_idle
@@ -147,7 +155,7 @@ class BenchmarkRun:
         gpus = stack.enter_context(Gpus(turn.hardware))
         benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
-        self._refuse_base()
+        self._refuse_base(turn)
         watch = Watch()
         devices.clock.sleep(_LOOK)
         self._draft.before = replace(watch.read(), others=look.read() if look else None)
@@ -161,7 +169,7 @@ class BenchmarkRun:
         from gpumap.machine.state import Neighbours
 
         clock, progress = found.devices.clock, self._record.progress
-        budget = self._budget(clock)
+        budget = self._budget(turn, clock)
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
         around = Around if clock.scripted else neighbours.read
@@ -192,7 +200,8 @@ class BenchmarkRun:
         from gpumap.engine.control import Controlled
 
         benchmark = recipe.benchmark(devices)
-        check_any(benchmark.plan, recipe.instead)
+        if not self._request.every:  # another backend may have what this one lacks
+            check_any(benchmark.plan, recipe.instead)
         benchmark.plan = self._measured(benchmark.plan, turn, recipe)
         _check_plan(benchmark.plan, turn)
         has_controls = any(case.is_control for case in benchmark.plan.cases)
@@ -202,14 +211,14 @@ class BenchmarkRun:
         """See how busy the machine was meanwhile."""
         self._draft.after = found.watch.read()
 
-    def _budget(self, clock: Clock) -> float:
-        """Return what is left of the budget, the time of the whole command."""
+    def _budget(self, turn: Turn, clock: Clock) -> float:
+        """Return this turn's part of what is left of the budget, the time of the whole command."""
         whole = self._settings.budget
         left = whole if clock.scripted else whole - self._draft.elapsed
-        return max(left, min(whole * _FAIR_SHARE, left + _LATE), 0.0)
+        return max(left, min(whole * _FAIR_SHARE, left + _LATE), 0.0) / turn.left
 
     def _settings_of(self, budget: float, clock: Clock) -> Settings:
-        """Return the settings of a run: its budget, and blocks as its end by a scripted clock."""
+        """Return a turn's settings: its budget, and blocks as its end by a scripted clock."""
         endless = clock.scripted and not self._settings.whole
         gate = self._request.gate
         cases: Sequence[str] = self._draft.settings.get("cases") or ()
@@ -233,15 +242,19 @@ class BenchmarkRun:
             turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
         )
 
-    def _refuse_base(self) -> None:
-        """Refuse a base that this run could not be compared with, before it takes its time."""
+    def _refuse_base(self, turn: Turn) -> None:
+        """Refuse a base that this run could not be compared with, before it takes its time.
+
+        With `--backend all` the fingerprint of one turn says nothing of the report's.
+        """
         against, draft = self._request.gate.against, self._draft
         if against is None:
             return
         from gpumap.app.comparison import refuse_unlike
         from gpumap.judge.comparability import fingerprints
 
-        apart = fingerprints(against.base.fingerprint, draft.fingerprint)
+        only = turn.left == len(draft.measured) == 1
+        apart = fingerprints(against.base.fingerprint, draft.fingerprint) if only else ()
         refuse_unlike(against.base, simulated=draft.simulated, apart=apart)
 
     def _warn(self, turn: Turn) -> None:
@@ -308,9 +321,10 @@ def recorded_single_process(
 
 
 def run_single_process(record: Recording, request: Request, recipe: Recipe) -> None:
-    """Measure a benchmark on the devices of this process."""
+    """Measure a benchmark in each turn, on the devices of this process."""
     benchmark = BenchmarkRun(record, request)
-    benchmark.run(benchmark.resolve(opens=not request.settings.dry_run), recipe)
+    for turn in benchmark.resolve(opens=not request.settings.dry_run):
+        benchmark.run(turn, recipe)
 
 
 def measure(key: str, request: Request, options: Mapping[str, Any]) -> None:
@@ -347,6 +361,9 @@ def _check_plan(plan: Plan, turn: Turn) -> None:
 # --- the request
 
 
+ALL = "all"  # --backend all: every usable one, side by side
+
+
 class Request(NamedTuple):
     """On which devices to measure, how long and how well, what is required, where the report goes.
 
@@ -360,3 +377,14 @@ class Request(NamedTuple):
     settings: Settings
     gate: Gate
     output: Output
+
+    @property
+    def every(self) -> bool:
+        """Return whether several backends are measured, side by side."""
+        return self.backend == ALL or bool(self.several)
+
+    @property
+    def several(self) -> tuple[str, ...]:
+        """Return the backends that are requested by name, where they are more than one."""
+        names = tuple((self.backend or "").split(","))
+        return names if len(names) > 1 else ()

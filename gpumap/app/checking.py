@@ -218,6 +218,19 @@ def prove_map(
         yield _trip(binding.device, entry.name, failure)
 
 
+def prove_others(
+    record: Recording, inventory: Inventory, names: Iterable[str]
+) -> Iterator[RoundTrip]:
+    """Prove one device of each of these backends that can be used at all."""
+    for name in names:
+        probe = inventory.probe(name)
+        if not probe.usable or not probe.devices:
+            continue
+        device = probe.devices[0]
+        record.limit.doing = f"opening {device.ref} ({name})"
+        yield _trip(device, None, _failure(record, device, inventory, name, {}))
+
+
 def _trip(device: Device, name: str | None, failure: Reason | None) -> RoundTrip:
     from gpumap.model import RoundTrip
 

@@ -344,7 +344,7 @@ class Draft:
         """Return each device that was used, once."""
         used = (*self._bindings, *(binding for row in rows for binding in row.case.bindings))
         found: dict[str, model.Device] = {}
-        for binding in used:
+        for binding in used:  # with --backend all several libraries drive a device: one of them
             found.setdefault(binding.device.id, binding.device)
         return tuple(found.values())
 

@@ -27,7 +27,7 @@ from gpumap.bench.process_ranks import ExchangeFactory
 from gpumap.comm.engines import engine_of
 from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
-from gpumap.errors import GpumapError
+from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
 from gpumap.text import chosen
 from gpumap.training.network import BUCKET, PARAMETERS, nbytes
@@ -135,7 +135,11 @@ class WorkersRun:
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
         with ProcessJob(world, record, self._benchmark.works(), local_rank(program)) as job:
-            run.run(*self._gathered(job, record.draft, run.resolve(opens=False)))
+            if self._request.every:
+                message = "--backend all is for the devices of one process"
+                raise QuestionError(message, "name a backend")
+            for turn in run.resolve(opens=False):
+                run.run(*self._gathered(job, record.draft, turn))
 
     def _gathered(self, job: ProcessJob, draft: Draft, turn: Turn) -> tuple[Turn, Recipe]:
         """Return the turn with the devices of all ranks, and what is measured between them."""

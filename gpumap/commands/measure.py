@@ -173,9 +173,10 @@ def scale(program: Program, /, **options: Any) -> None:
 def selftest(request: Request) -> None:
     """Test gpumap on this machine: round trips of data, and false alarms.
 
-    4 KiB go to each device of the map and back, verified. On each of them the same product is
-    measured as A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where
-    runs are inconclusive, noise hides a change of 5 % (exit 5).
+    4 KiB go to each device of the map and back, verified, then to one device of each other usable
+    backend, unless --backend names one. On each device of the map the same product is measured as
+    A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where runs are
+    inconclusive, noise hides a change of 5 % (exit 5).
     """
     from gpumap.app.selftest import test_machine
 

@@ -31,16 +31,16 @@ class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since clic
 
     name = "text"
 
-    def __init__(self, place: str, *, several: bool = False) -> None:
-        """Take where the words are: ``module:NAME``, or the cases of a benchmark."""
-        self._place, self._several = place, several
+    def __init__(self, place: str, *more: str, several: bool = False) -> None:
+        """Take where the words are (``module:NAME``, or the cases of a benchmark), and more."""
+        self._place, self._more, self._several = place, more, several
 
     @property
     def words(self) -> tuple[str, ...]:
         """Return all of them."""
         module, colon, name = self._place.partition(":")
         if colon:
-            return tuple(getattr(import_module(module), name))
+            return (*getattr(import_module(module), name), *self._more)
         from gpumap.bench.registry import commanded
 
         spec = commanded(module)

@@ -75,9 +75,9 @@ map_option = click.option(
 )
 
 
-def backend_option(help_: str) -> Callable[[F], F]:
-    """Name the backend that drives the devices."""
-    words = WordsType("gpumap.backends:REGISTRY")
+def backend_option(help_: str, *more: str) -> Callable[[F], F]:
+    """Name the backend that drives the devices, or one of `more` words."""
+    words = WordsType("gpumap.backends:REGISTRY", *more)
     return setting("--backend", metavar="NAME", type=words, help=help_)
 
 
@@ -132,9 +132,9 @@ def benchmark_options(
 
         return options_of_all(output_options(wrapped_by(collected, command)))
 
-    help_ = "Drive the devices with this backend."
+    help_ = "Drive the devices with this backend; a,b or all: measure each."
     options_of_all = combined(
-        map_argument, map_option, backend_option(help_), _budget_option(budget),
+        map_argument, map_option, backend_option(help_, "all"), _budget_option(budget),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate

@@ -93,7 +93,8 @@ class Report(NamedTuple):
         bindings: The names that were found, each with its device.
         notes: What is worth knowing about the map, the devices and the run.
         devices: The devices of the map, or all that were found.
-        other_devices: Devices of rows that are not among devices.
+        other_devices: Devices of rows that are not among devices: with `--backend all`, what
+            another library calls one of them.
         backends: The backends that were asked.
         fingerprint: Null where nothing is measured.
         environment: Variables that steer placement or speed: an allow-list; null: not set.

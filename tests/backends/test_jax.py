@@ -208,6 +208,20 @@ def test_a_report_says_that_processors_are_shared(gpumap):
     }
 
 
+@needs_jax
+def test_a_core_of_jax_is_more_than_one_of_numpys(gpumap):
+    """Beside each other, both have all cores by the name that the hint gives."""
+    notes = {}
+    for device in ("cpu0", "cpu"):
+        done = gpumap("bench", "dot", f"a->{device}", "--backend", "jax,numpy", "--dry-run",
+                      "--format", "json", JAX_PLATFORMS="cpu")  # fmt: skip
+        assert done.code == 0, done.err
+        known = loads(done.out)["map"]["notes"]
+        notes[device] = {note["code"]: note["hint"] for note in known}
+    assert notes["cpu0"]["other-hardware"] == "map cpu, which is all cores to each of them"
+    assert "other-hardware" not in notes["cpu"]
+
+
 def _accelerator(platform, version="", **more):
     client = SimpleNamespace(platform=platform, platform_version=f"PJRT C API\n{version}")
     return Native(

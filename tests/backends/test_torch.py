@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from backends.frameworks import BROKEN, MACHINE, assert_products, needs, probe_of
 from buffers import got, sent
+from flat_report import loads
 from sessions import opened
 
 from gpumap.backends import frameworks, load
@@ -146,3 +147,14 @@ def test_a_read_only_source_is_copied_without_a_warning():
         assert (wide[:, 4:] == got(buffer)).all()
         session.upload(wide[:, 4:], buffer)
         assert (got(buffer) == array).all()
+
+
+@needs_torch
+@pytest.mark.skipif(len(MACHINE.cpus) == 1, reason="a core is left over only where there are two")
+def test_a_core_that_two_backends_list_is_left_unused_once(gpumap):
+    done = gpumap("bench", "dot", "a->cpu0", "--backend", "torch,numpy", "--dry-run",
+                  "--format", "json")  # fmt: skip
+    notes = loads(done.out)["map"]["notes"]
+    (unused,) = (note["message"] for note in notes if note["code"] == "unused")
+    names = unused.rpartition(": ")[2].split(", ")
+    assert len(names) == len({*names})
