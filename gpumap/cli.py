@@ -170,11 +170,11 @@ def _run(arguments: list[str]) -> int:
     except (click.exceptions.Exit, Ended) as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the last net
-        return _failed(error, arguments)
+        return failed(error, arguments)
     return 0
 
 
-def _failed(error: BaseException, arguments: list[str]) -> int:
+def failed(error: BaseException, arguments: list[str]) -> int:
     """Say what went wrong, and return its exit code."""
     from gpumap.errors import Exit, GpumapError
 

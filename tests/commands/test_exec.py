@@ -7,13 +7,16 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 import pytest
 from flat_report import loads
 from scripts import script
 from shell import LIMIT, Answer, until
 from tables import table
 
-from gpumap.app.execute import otherwise
+from gpumap import cli
+from gpumap.app.execute import ExecRequest, otherwise
+from gpumap.app.shortcut import plain
 from gpumap.launch.placement import Place
 from gpumap.model import Device, DeviceRef, Kind
 
@@ -298,9 +301,27 @@ def test_a_driver_that_shows_other_devices_is_a_contradiction():
     assert otherwise(place, []).endswith("shows none")
 
 
-def test_to_become_a_command_loads_no_numpy(gpumap):
+# --- the start without click
+
+
+@pytest.mark.parametrize("words", TABLE["plain"], ids=str)
+def test_what_is_read_without_click_is_what_click_reads(words):
+    """Each option that may be read so is in one of the cases."""
+    command = cli.group.get_command(click.Context(cli.group), "exec")
+    params = command.make_context("exec", [*words], obj=None).params
+    assert plain(words, {}) == ExecRequest(**params)
+
+
+@pytest.mark.parametrize("words", TABLE["for_click"], ids=str)
+def test_what_is_not_plain_is_left_to_click(words):
+    assert plain(words, {}) is None
+    assert plain([], {"GPUMAP_QUIET": "1"}) is None
+    assert plain([], {"GPUMAP_BACKEND": "fake"}) == ExecRequest(backend="fake")
+
+
+def test_to_become_a_command_loads_neither_click_nor_numpy(gpumap):
     command = [PYTHON, "-X", "importtime", "-m", "gpumap", "exec", "a->cpu0", "--name", "a"]
     loaded = gpumap.run([*command, "--", "true"]).err
     names = {line.rpartition("|")[2].strip().partition(".")[0] for line in loaded.splitlines()}
     assert "msgspec" in names
-    assert {"numpy", "psutil", "rich"} & names == set()
+    assert {"click", "numpy", "psutil", "rich"} & names == set()
