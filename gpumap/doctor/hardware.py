@@ -309,7 +309,6 @@ DEVICES = {
     "GM217": Rule("partly", _wrong_device),
     "GM218": Rule("partly", _no_kernel),
     "GM219": Rule("not used", _not_there, _ABSENT, last=True),
-    "GM220": Rule("not used", lambda k, n: _library(_failed(k, n, "still-working")), _ABSENT),
 }
 
 
