@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Clock, Host, Session, require
-from gpumap.bench.calls import DeviceCall, HostCall, PartsCall, Placed
+from gpumap.bench.calls import DeviceCall, HostCall, PartedCall, Placed
 from gpumap.bench.causes import explaining
 from gpumap.bench.chain_work import Data, DeviceIteration, HostIteration
 from gpumap.bench.chain_work import Placed as PlacedChain
 from gpumap.bench.dot import Dot, Params, pilot
-from gpumap.bench.keys import PARTS, REPEATS
+from gpumap.bench.keys import REPEATS
 from gpumap.bench.verified_copies import Buffers, HostCopy
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.doctor.child_run import bindings_of, serve
@@ -152,10 +152,10 @@ class Probes:
 
     def _shares(self, placed: Placed, alone: Estimate) -> Shares:
         """Return where the time of calls goes."""
-        call, start = PartsCall(placed, self.clock), self.clock.now()
-        call.queue(iterations=REPEATS)
+        call, start = PartedCall(placed, self.clock), self.clock.now()
+        parts = call.spent(REPEATS)
         total = self.clock.now() - start
-        upload, compute, download = (call.phases()[part] / (total or 1.0) for part in PARTS)
+        upload, compute, download = (part / (total or 1.0) for part in parts)
         overhead = max(1.0 - upload - compute - download, 0.0)
         host = REPEATS * alone.value
         return Shares(REPEATS, total, host, upload, compute, download, overhead)
