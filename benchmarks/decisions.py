@@ -31,7 +31,7 @@ from gpumap.backends.numpy import NumpySession
 from gpumap.bench.gains import Figures
 from gpumap.engine.base import Settings
 from gpumap.engine.estimates import located
-from gpumap.engine.fit import CLOSE, Point, break_even, fitted, intervals
+from gpumap.engine.fit import Point, break_even, fitted, intervals
 from gpumap.engine.stats import location
 from gpumap.engine.stopping import EARLY_LOOKS, FEWEST, FIRST_LOOK, Standing, done, unstable
 from gpumap.judge.compare import compare
@@ -219,13 +219,7 @@ def crossed(kind: str, seed: int) -> tuple[bool, float]:
         ratios = host / (device * factors(kind, CALLS, 0.02, rng))
         return Point(round(size), located([*map(float, ratios)], "1", SETTINGS.confidence))
 
-    points = [look(40 * 8**n) for n in range(9)]
-    for _ in range(2):
-        size = break_even(points).value
-        if not math.isfinite(size) or any(1 / CLOSE < size / p.nbytes < CLOSE for p in points):
-            break
-        points = sorted([*points, look(size)], key=lambda point: point.nbytes)
-    found = break_even(points)
+    found = break_even([look(40 * 2**n) for n in range(25)])
     half = math.log(found.high / found.low) / 2 if found.low > 0.0 else math.inf
     return found.low <= truth <= found.high, half
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2
-_SEVERAL = 2  # backends that can be compared
 
 
 def resolve(
@@ -93,7 +92,7 @@ def resolve_all(
     if not found:
         raise next(iter(absent.values()))
     lacking = (_lacking(name, error) for name, error in absent.items())
-    notes = (*_left_out(driven, inventory), *lacking, *_same_hardware(list(found.values())))
+    notes = (*_left_out(driven, inventory), *lacking, *_other_hardware(list(found.values())))
     return [replace(each, notes=(*each.notes, *notes)) for each in found.values()]
 
 
@@ -124,21 +123,14 @@ def _left_out(driven: Mapping[str, Collection[Kind]], inventory: Inventory) -> I
             yield Diagnostic("left-out", message, hint=probe.fix, severity="note")
 
 
-def _same_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
-    """Yield, for each name, whether every backend drives the same hardware by its identity."""
+def _other_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
+    """Yield each name under which backends drive different hardware, by its identity."""
     for bindings in zip(*(each.bindings for each in resolutions), strict=True):
         devices = [binding.device for binding in bindings]
-        if len(devices) < _SEVERAL:
-            continue
-        backends = _listed([device.backend for device in devices])
-        name = bindings[0].name
-        if len({device.hardware for device in devices}) == 1:
-            hardware = _listed(sorted(devices[0].hardware))
-            message = f"{name} is the same hardware under {backends}: {hardware}"
-            yield Diagnostic("same-hardware", message, severity="note")
-        else:
+        if len({device.hardware for device in devices}) > 1:
+            backends = _listed([device.backend for device in devices])
             each = "; ".join(f"{d.backend}: {_listed(sorted(d.hardware))}" for d in devices)
-            message = f"{name} is not the same hardware under {backends}: {each}"
+            message = f"{bindings[0].name} is not the same hardware under {backends}: {each}"
             hint = _same_everywhere(devices[0].kind)
             yield Diagnostic("other-hardware", message, hint=hint, severity="warning")
 

@@ -61,7 +61,7 @@ def _row(row):
         "devices": [each["device"] for each in bound],
         "backend": "+".join(dict.fromkeys(each["backend"] for each in bound)),
         "work": moved | (done if work["products"] else {"bytes": sum(moved.values())}),
-        "route": row["route"] or case["route"],
+        "route": row["route"],
         "samples": samples["seconds"],
     }  # fmt: skip
 

@@ -92,7 +92,6 @@ def few(tree, n):
         for figure in row["metrics"].values():
             figure |= {"low": None, "high": None}
         time = row["metrics"].get("time") or row["metrics"].get("issue_interval")
-        row["metrics"].pop("calls_to_amortise_setup", None)
         if time is not None:
             time["value"] = median(row["samples"]["seconds"])
             if "rate" in row["metrics"]:

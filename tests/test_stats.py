@@ -234,19 +234,6 @@ def test_rounding_makes_no_heaps(value):
     assert (lag1(values), inflation(values)) == (0.0, 1.0)
 
 
-@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60), st.integers(-20, 20))
-def test_order_and_unit_change_nothing_else(values, exponent):
-    """Times a power of two, exactly; heaps and the median are a matter of the sorted values."""
-    factor = 2.0**exponent
-    other = [value * factor for value in values]
-    plain, scaled = location(values), location(other)
-    assert bimodal(values) == bimodal(other[::-1])
-    assert location(values[::-1]).value == plain.value
-    expected = (plain.value * factor, plain.low * factor, plain.high * factor)
-    assert expected == (scaled.value, scaled.low, scaled.high)
-    assert (plain.autocorrelation, plain.n) == (scaled.autocorrelation, scaled.n)
-
-
 @given(VALUES, st.booleans())
 def test_the_median_lies_in_its_interval(values, positive):
     """Whatever the values, and however much they are widened."""

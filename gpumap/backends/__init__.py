@@ -10,14 +10,13 @@ beside PyOpenCL. So a folder in gpumap's cache has the system's files and one fo
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.extras import install
-from gpumap.files import cache_folder, others, read_text
+from gpumap.files import cache_folder, others, read_text, write_atomic
 from gpumap.kinds import KINDS, Kind
 from gpumap.text import fix
 
@@ -120,8 +119,6 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
     Raises:
         OSError, SourceError: there is no place for it.
     """
-    import shutil
-    import tempfile
     from hashlib import sha256
 
     if (cache := cache_folder(env)) is None:
@@ -129,18 +126,13 @@ def _kept(files: Mapping[str, str], env: Mapping[str, str]) -> Path:
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     digest = sha256("\0".join(f"{n}\0{t}" for n, t in sorted(files.items())).encode()).hexdigest()
     place = cache / f"opencl-vendors-{digest[:16]}"
-    if not place.exists():
-        made = Path(tempfile.mkdtemp(prefix=".opencl-vendors-", dir=cache))
-        try:
-            for name, text in files.items():
-                (made / name).write_text(text, encoding="utf-8")
-            with suppress(OSError):  # another process of ours was first
-                made.rename(place)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+    place.mkdir(mode=0o700, exist_ok=True)
     for folder in (cache, place):
         if why := others(folder.stat()):
             raise SourceError(f"{folder}: {why}")
+    for name, text in files.items():
+        if not (place / name).exists():
+            write_atomic(place / name, text)
     return place
 
 

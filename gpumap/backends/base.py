@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from gpumap.dtypes import Array, np
+from gpumap.dtypes import Array, np, numpy_dtype
 from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
 from gpumap.machine.topology import Topology
 from gpumap.model import LimitOrigin
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device, Kind, Probe
 
 Feature = Literal[
-    "pinned", "peer", "events", "kernels", "graphs",
-    "float16", "float64", "bfloat16", "tf32",
+    "pinned", "events", "kernels", "float16", "float64", "bfloat16", "tf32",
 ]  # fmt: skip
 HostMemory = Literal["pageable", "pinned"]
 Route = Literal["peer", "staged", "same"]
@@ -176,9 +175,15 @@ class Session(ABC):
         `pageable` is a program's usual memory. `pinned` stays in its place, so that a device's copy
         engine moves it. Raises OutOfMemory where there is none left.
         """
-        if memory != "pageable":
-            require(self, memory, f"{memory} host memory")
-        return pageable(shape, dtype)
+        held = numpy_dtype(dtype)
+        if memory == "pageable":
+            return pageable(shape, held)
+        require(self, memory, f"{memory} host memory")
+        return self._pinned(shape, held)
+
+    def _pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Return pinned memory: of a session that has the feature."""
+        raise NotImplementedError(shape, dtype)
 
     @abstractmethod
     def upload(self, source: Any, target: Any, repeat: int = 1) -> None:
@@ -251,9 +256,16 @@ class Session(ABC):
 
         For what is queued often, with the same arguments. A session without `kernels` has none.
         """
-        kernel_named(kernel, self)
-        require(self, "kernels", f"the kernel {kernel}")
+        self._fitting(kernel, arguments, size)
         raise NotImplementedError(kernel, arguments, size)
+
+    def _fitting(self, kernel: str, arguments: Sequence[Any], size: int) -> Kernel:
+        """Return a kernel that can be called so; raises Unsupported, ValueError."""
+        known = kernel_named(kernel, self)
+        require(self, "kernels", f"the kernel {kernel}")
+        known.element(arguments, size)
+        known.constants(arguments, size)
+        return known
 
     @abstractmethod
     def mark(self) -> Any:
@@ -298,6 +310,15 @@ class Session(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class EventMark:
+    """An event of a session's library, recorded in its queue."""
+
+    __slots__ = ("event", "session")
+
+    def __init__(self, session: Any, event: Any) -> None:
+        self.session, self.event = session, event
 
 
 @dataclass(frozen=True, slots=True)

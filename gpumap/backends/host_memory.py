@@ -8,13 +8,9 @@ in the place of data, and a copy of a gigabyte takes no memory, and no time but 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from gpumap.dtypes import Dtype
-
 
 Array = np.ndarray[Any, Any]
 
@@ -37,12 +33,9 @@ class Shared:
             "data": (self.address, False),
         }
 
-    def array(self, shape: tuple[int, ...], dtype: Dtype) -> Array:
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Return all of it as an array."""
-        from gpumap.dtypes import numpy_dtype
-
-        held = numpy_dtype(dtype)
-        return np.asarray(self)[: prod(shape) * held.itemsize].view(held).reshape(shape)
+        return np.asarray(self)[: prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
     def offset(self, array: Array) -> int:
         """Return where in it a view begins, in bytes."""

@@ -20,9 +20,7 @@ from gpumap.backends.base import (
     Product,
     Session,
     check_copy,
-    kernel_named,
     pageable,
-    require,
 )
 from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, OutOfMemory
@@ -149,11 +147,8 @@ class NumpySession(Session):
         self, kernel: str, *arguments: NativeBuffer | float, size: int
     ) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
-        known = kernel_named(kernel, self)
-        require(self, "kernels", f"the kernel {kernel}")
+        known = self._fitting(kernel, arguments, size)
         natives = [a.native if isinstance(a, NativeBuffer) else a for a in arguments]
-        known.element(arguments, size)  # they fit
-        known.constants(arguments, size)
         return partial(self._queue, partial(known.reference, *known.reference_views(natives, size)))
 
     def mark(self) -> NumpyMark:
@@ -315,7 +310,7 @@ class NumpyBackend(Backend):
 
     def features(self, device: Device) -> frozenset[Feature]:  # noqa: ARG002 - the contract's
         """Return what its sessions have."""
-        return frozenset({"kernels", "float64"})
+        return NumpySession.features
 
 
 def cores(topology: Topology) -> tuple[Device, ...]:

@@ -45,7 +45,6 @@ _PRINTED, _ANSWERED = 1 << 22, 1 << 26  # bytes
 _REASON = 300  # columns of what a library says
 _LOOK = 0.1  # seconds between two looks at what a child has written
 _PAUSE = 0.005  # seconds between two looks at whether a killed child has ended
-_STARTING, _WORKING = 3.0, 0.2  # seconds of CPU time, and share of the limit: less is no work
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,6 @@ class Ended:
     answer: str
     code: int | None
     errors: str
-    cpu: float = 0.0  # seconds of CPU time that it had
 
 
 class ProbedBackend(Backend):
@@ -130,7 +128,7 @@ def _wrong(
 ) -> tuple[str, str, ProbeCode] | None:
     """Return how a driver failed a child, the fix and the code; None where it did not."""
     if child.code is None:
-        return _unanswered(name, limit, child.cpu, framework=framework)
+        return _unanswered(name, limit, framework=framework)
     if child.code < 0:
         fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
         if framework:
@@ -165,14 +163,10 @@ def _unimported(name: str, limit: float, most: float) -> tuple[str, str, ProbeCo
 
 
 def _unanswered(
-    name: str, limit: float, cpu: float, root: Path = Path("/"), *, framework: bool = False
+    name: str, limit: float, root: Path = Path("/"), *, framework: bool = False
 ) -> tuple[str, str, ProbeCode]:
-    """Return why a child was ended: a driver that hangs has no CPU time, one that compiles has."""
-    if cpu >= max(_STARTING, _WORKING * limit):
-        reason = f"it was still working after {limit:g} s ({cpu:.1f} s of CPU time)"
-        fix = "`gpumap devices` tries again: kernels that are compiled stay in the driver's cache"
-        return reason, fix, "still-working"
-    fix = "`gpumap devices` tries again"
+    """Return why a child was ended: its driver hangs, or compiles for the first time."""
+    fix = "`gpumap devices` tries again: kernels that are compiled stay in the driver's cache"
     if name == "cupy" or (root / "proc/driver/nvidia").exists():
         fix += "; nvidia-persistenced keeps GPUs of NVIDIA ready"
     elif not framework:
@@ -237,14 +231,14 @@ def run_child(
             start_new_session=True,  # what a driver starts ends with it
         )
         try:
-            code, cpu = _ended(
+            code = _ended(
                 child,
                 time_limit,
                 lambda starved: _flooded(errors, answer) or over(_so_far(answer), starved),
             )
         finally:
             process_control.kill_children(mark.encode())  # a driver may make sessions of its own
-        return Ended(_text(answer), code, _text(errors), cpu)
+        return Ended(_text(answer), code, _text(errors))
 
 
 def end_all() -> None:
@@ -262,21 +256,21 @@ def _flooded(errors: IO[bytes], answer: IO[bytes]) -> bool:
 
 def _ended(
     child: subprocess.Popen[bytes], time_limit: float, over: Callable[[float], bool]
-) -> tuple[int | None, float]:
-    """Return the exit code of `child`, or None and its CPU time if it had to be stopped."""
-    end, starved, used = time.monotonic() + time_limit, 0.0, 0.0
+) -> int | None:
+    """Return the exit code of `child`, or None if it had to be stopped."""
+    end, starved = time.monotonic() + time_limit, 0.0
     try:
         while (left := end + starved - time.monotonic()) > 0.0:
             with suppress(subprocess.TimeoutExpired):
-                return child.wait(min(left, _LOOK)), 0.0
+                return child.wait(min(left, _LOOK))
             starved = max(starved, _starved(child.pid))
             if over(starved):
                 break
     finally:
         if child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)  # a child that has not been waited for still is
-            used = _reaped(child)
-    return None, used
+            _reap(child)
+    return None
 
 
 def _starved(pid: int, root: Path = Path("/")) -> float:
@@ -291,23 +285,15 @@ def _starved(pid: int, root: Path = Path("/")) -> float:
     return longest * 1e-9
 
 
-def _reaped(child: subprocess.Popen[bytes]) -> float:
-    """Wait for a killed child, and return its CPU seconds; other children may end meanwhile.
-
-    One that the kernel has, in a driver's call, is not waited for.
-    """
+def _reap(child: subprocess.Popen[bytes]) -> None:
+    """Wait for a killed child, but for one that the kernel has, in a driver's call."""
     begun = time.monotonic()
-    with suppress(ChildProcessError):  # it is no longer there
-        while (passed := time.monotonic() - begun) < _KILLED:
-            pid, status, used = os.wait4(child.pid, os.WNOHANG)
-            if pid:
-                child.returncode = os.waitstatus_to_exitcode(status)
-                return used.ru_utime + used.ru_stime
-            if passed > process_control.STUCK and process_control.stuck(child.pid):
-                break
-            time.sleep(_PAUSE)
-    child.returncode = -signal.SIGKILL  # as it will be
-    return 0.0
+    while child.poll() is None and (passed := time.monotonic() - begun) < _KILLED:
+        if passed > process_control.STUCK and process_control.stuck(child.pid):
+            break
+        time.sleep(_PAUSE)
+    if child.returncode is None:
+        child.returncode = -signal.SIGKILL  # as it will be
 
 
 def _scratch() -> IO[bytes]:

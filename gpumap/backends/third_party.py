@@ -68,15 +68,11 @@ class Messages:
     groups: Mapping[Outcome, tuple[str, ...]]
     otherwise: Outcome | None
 
-    @property
-    def signs(self) -> Iterator[tuple[str, Outcome]]:
-        """Yield each sign with what it stands for."""
-        yield from ((sign, outcome) for outcome, signs in self.groups.items() for sign in signs)
-
     def of(self, error: BaseException) -> Outcome | None:
         """Return what the words of `error` stand for."""
         message = message_of(error)
-        return next((outcome for sign, outcome in self.signs if sign in message), self.otherwise)
+        pairs = ((sign, outcome) for outcome, signs in self.groups.items() for sign in signs)
+        return next((outcome for sign, outcome in pairs if sign in message), self.otherwise)
 
 
 def _meanings(raw: Mapping[str, Any]) -> Mapping[str, Outcome | Statuses | Messages]:

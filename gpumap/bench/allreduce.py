@@ -22,7 +22,6 @@ from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
-from gpumap.engine.sizes import KEYS, Size, size_text
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, other_doubts, unsupported
 from gpumap.judge.inconclusive import too_few
@@ -55,7 +54,7 @@ class Params:
     Without algorithms all are selected that the ranks have.
     """
 
-    sizes: tuple[Size, ...]
+    sizes: tuple[int, ...]
     algorithms: tuple[str, ...] = ()
     sweep: tuple[int, ...] = SWEEP
 
@@ -65,7 +64,7 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
     groups = []
     for size in params.sizes:
         every = tuple(_algorithms(bindings, ranks, _keys(size), params))
-        groups.append(Group(every, f"{size.nbytes}B", shortest=ranks.shortest))
+        groups.append(Group(every, f"{size}B", shortest=ranks.shortest))
     if params.sweep:
         swept = (
             case
@@ -74,7 +73,7 @@ def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
         )
         cases = tuple(case for case in swept if case.skip is None)
         groups.append(Group(cases, LADDER, shortest=ranks.shortest / 10, extra=True))
-    largest = max((*(size.nbytes for size in params.sizes), *params.sweep))
+    largest = max((*params.sizes, *params.sweep))
     per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
     taken = 2 * per_group  # of each case a buffer and a receive buffer
     memory = {binding.device.id: taken for binding in ranks.local_bindings(bindings)}
@@ -137,14 +136,13 @@ def check_request(bindings: Sequence[Binding], params: Params) -> None:
         fix = "map a second name, or start a second rank"
         raise QuestionError("an exchange needs two names, and the map has one", fix)
     for size in params.sizes:
-        if size.nbytes % ITEM:
-            nearest = max(size.nbytes // ITEM * ITEM, ITEM)
-            raise QuestionError(f"{size.nbytes} bytes are no float32", f"write {nearest}B")
+        if size % ITEM:
+            nearest = max(size // ITEM * ITEM, ITEM)
+            raise QuestionError(f"{size} bytes are no float32", f"write {nearest}B")
 
 
-def _keys(size: Size) -> dict[str, Param]:
-    keys: dict[str, Param] = {"bytes": size.nbytes, "pattern": "alone"}
-    return keys if size.name is None else {**keys, "size_name": size.name}
+def _keys(size: int) -> dict[str, Param]:
+    return {"bytes": size, "pattern": "alone"}
 
 
 def _algorithms(
@@ -173,7 +171,7 @@ def _lacking(name: str, ranks: Ranks) -> Reason | None:
 
 def _title(case: Case) -> str:
     """Return what is exchanged, and by whom."""
-    return f"allreduce {size_text(case.params)}, float32, {case.params['comm']}"
+    return f"allreduce {counted(int(case.params['bytes']), 'byte')}, float32, {case.params['comm']}"
 
 
 def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
@@ -220,7 +218,7 @@ SPEC = BenchmarkSpec(
     KEY,
     tuple(map(CaseSpec, ALGORITHMS)),
     (
-        Family(ALGORITHMS, (*KEYS, "comm", "pattern"),
+        Family(ALGORITHMS, ("bytes", "comm", "pattern"),
                ("time", "bandwidth", "bus_bandwidth", "speedup")),
         Family(ALGORITHMS, ("comm", "pattern"), MODEL, ".fit"),
     ),

@@ -1,19 +1,16 @@
-"""Calls of a workload on the host and on a device: whole, in parts, and the first of a session."""
+"""Calls of a workload on the host and on a device."""
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.keys import PARTS, REPEATS
+from gpumap.bench.keys import REPEATS
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import moved, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from gpumap.backends.base import Clock, Mark, Session
+    from gpumap.backends.base import Clock, Session
     from gpumap.bench.workloads import Problem
     from gpumap.engine.base import Events
     from gpumap.machine.blas import Cores
@@ -130,95 +127,3 @@ class DeviceCall(Call):
         if self._upload:
             self._placed.prove()
         return super().check()
-
-
-class PartsCall(DeviceCall):
-    """The call with x moved there and y back, told apart by marks between its parts.
-
-    On the device's clock, or by the moments at which its queue came to them; where there are
-    neither, each part is waited for.
-    """
-
-    phased = True
-
-    def __init__(self, placed: Placed, clock: Clock) -> None:
-        super().__init__(placed, upload=True)
-        session = placed.session
-        self._clock, self._spent = clock, dict.fromkeys(PARTS, 0.0)
-        self._jobs = (placed.upload, placed.compute, partial(placed.download, self.destination))
-        marks = session.mark(), session.mark()
-        session.synchronize()
-        self._timed = self._by_marks if _between(session, *marks) is not None else self._by_waiting
-
-    def queue(self, events: Events | None = None, iterations: int = 1) -> None:
-        """Call `iterations` times."""
-        if events is not None:
-            self._spent = dict.fromkeys(PARTS, 0.0)
-        for _ in range(iterations):
-            for part, seconds in zip(PARTS, self._timed(), strict=True):
-                self._spent[part] += seconds
-
-    def phases(self) -> Mapping[str, float]:
-        """Return the seconds of each part, of all calls of a sample."""
-        return self._spent
-
-    def _by_marks(self) -> list[float]:
-        """Run the parts of a call behind each other, and return what each took."""
-        session = self._placed.session
-        marks = [session.mark()]
-        for job in self._jobs:
-            job()
-            marks.append(session.mark())
-        session.synchronize()
-        return [_between(session, *pair) or 0.0 for pair in pairwise(marks)]
-
-    def _by_waiting(self) -> list[float]:
-        """Run the parts of a call, each waited for, and return what each took."""
-        found = []
-        for job in self._jobs:
-            start = self._clock.now()
-            job()
-            self._placed.session.synchronize()
-            found.append(self._clock.now() - start)
-        return found
-
-
-class SetUp(Call):
-    """The first call in a new session: it opens the device, compiles and uploads the weights."""
-
-    most = 1
-
-    def __init__(self, problem: Problem, again: Callable[[], Session], *, upload: bool) -> None:
-        super().__init__(problem)
-        self._again, self._upload = again, upload
-        self._session: Session | None = None
-
-    def renew(self) -> None:
-        """Close the session of the call before."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
-        """Open a session and call once, as a program would: without a look at its bytes."""
-        self.renew()
-        self._session = self._again()
-        placed = Placed(self.problem, self._session, proved=False)
-        if not self._upload:
-            placed.upload()
-        call = DeviceCall(placed, upload=self._upload)
-        call.destination = self.destination
-        call.queue()
-
-    def check(self) -> Check:
-        """Return whether y is right; the session ends here."""
-        self.renew()
-        return super().check()
-
-
-def _between(session: Session, start: Mark, stop: Mark) -> float | None:
-    seconds = session.seconds(start, stop)
-    if seconds is not None:
-        return seconds
-    first, last = session.at(start), session.at(stop)
-    return None if first is None or last is None else last - first

@@ -26,12 +26,12 @@ from gpumap.bench.chain_work import (
     HostIteration,
     Placed,
 )
-from gpumap.bench.keys import ChainKey
+from gpumap.bench.keys import HOST, ChainKey
 from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.dtypes import ITEMSIZE
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
-from gpumap.engine.estimates import by_block, device_time, ratio, time_and_rate
+from gpumap.engine.estimates import by_block, ratio, time_and_rate
 from gpumap.engine.needs import check_features
 from gpumap.engine.sampling import BUSY, times
 from gpumap.engine.sizes import squares
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     )
 
 KEY = "chain"
-HOST = "host"
 CASES = ("separate", "fused", HOST)
 DTYPES: tuple[Dtype, ...] = ("float32", "float64")
 # What a case is judged by, and so what must be measured with it.
@@ -150,8 +149,6 @@ class Chain(Benchmark):
                 for name, other in others.items()
                 if case.name != HOST
             }
-            if case.name != HOST:
-                gains["device_time"] = device_time(samples[case.id], confidence)
             known = {name: figure for name, figure in gains.items() if figure is not None}
             found[case.id] = time_and_rate(case, samples[case.id], confidence) | known
         return found
@@ -281,7 +278,7 @@ SPEC = BenchmarkSpec(
     tuple(map(CaseSpec, CASES)),
     (
         Family(CASES, ("rows", "dtype"),
-               ("time", "rate", "speedup", "speedup_over_host", "device_time")),
+               ("time", "rate", "speedup", "speedup_over_host")),
     ),
     command=("bench", "chain"),
     recipe=ChainRecipe,

@@ -35,7 +35,7 @@ def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit
 
 def fit_id(case: Case) -> str:
     """Return ``transfer.h2d.fit[backend=...,memory=...,mode=...,names=a,pattern=alone]``."""
-    params = {key: value for key, value in case.params.items() if key not in ("bytes", "size_name")}
+    params = {key: value for key, value in case.params.items() if key != "bytes"}
     alone = Case(case.bench, f"{case.name}.fit", {**params, "pattern": "alone"}, case.bindings,
                  case.work, ordered=case.ordered)  # fmt: skip
     return alone.id

@@ -352,7 +352,7 @@ SPEC = BenchmarkSpec(
     _CASES,
     (Family(CASES, ("size", "dtype"),
             ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
-             "ideal_balanced", "overlap", "fetch", "device_time", "time_observed",
+             "ideal_balanced", "overlap", "fetch", "time_observed",
              "speedup_observed", "undisturbed")),),
     command=("bench", "dot"),
     recipe=DotRecipe,

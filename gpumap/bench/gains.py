@@ -19,7 +19,6 @@ from gpumap.engine import stats
 from gpumap.engine.ceilings import hardware_groups
 from gpumap.engine.estimates import (
     by_block,
-    device_time,
     difference,
     overlap,
     quotient,
@@ -67,8 +66,6 @@ class Figures:
         """Return the figures of one case."""
         figures = time_and_rate(case, self._samples[case.id], self._confidence)
         found = self._gains(case) if case.against else {}
-        if len(case.bindings) == 1:
-            found["device_time"] = device_time(self._samples[case.id], self._confidence)
         return figures | {name: gain for name, gain in found.items() if gain is not None}
 
     def _gains(self, case: Case) -> dict[str, Estimate | None]:

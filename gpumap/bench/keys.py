@@ -5,21 +5,17 @@ Reports hold them as words and numbers. What other parts of gpumap need of a row
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct, convert
-from msgspec.structs import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpumap.model import Case
 
-CALLS = ("affine", "product", "host", "parts", "setup")  # cases of a break-even
-PARTS = ("upload", "compute", "download")  # phases of a call
-REPEATS = 100  # calls of a sample at most, and of a table: as Theano's users did
+HOST = "host"  # the case of what the host does itself
+CALLS = ("affine", "product", HOST)  # cases of a break-even
+REPEATS = 100  # calls of a sample at most: as Theano's users did
 LADDER = "ladder"  # the pattern of what a model is fitted to
-_TYPES = {int: "it is a whole number", str: "it is text"}
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -29,16 +25,6 @@ class Key(Struct, frozen=True, kw_only=True):
     def of(cls, case: Case) -> Self:
         """Return those of a case."""
         return convert(case.params, cls, strict=False)
-
-    @classmethod
-    def faults(cls, row: Any) -> Iterator[tuple[str, str]]:
-        """Yield what a saved row lacks, or has of another type, and the rule that it breaks."""
-        for field in fields(cls):
-            if field.name not in row.params:
-                if field.required:
-                    yield field.name, f"a row of {row.bench} has one"
-            elif type(row.params[field.name]) is not field.type:
-                yield field.name, _TYPES[field.type]
 
     @property
     def words(self) -> tuple[str, ...]:

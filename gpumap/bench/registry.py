@@ -37,7 +37,7 @@ BENCHMARKS = {
     "selftest": "gpumap.bench.selftest:SPEC",
     "control": "gpumap.bench.control:SPEC",
 }
-MODEL = ("latency", "peak_bandwidth", "n_half", "size_90")  # metrics of a fit
+MODEL = ("latency", "peak_bandwidth", "n_half")  # metrics of a fit
 
 
 class CaseSpec(NamedTuple):

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup"
 EVERYWHERE = ("backend", "names", "name", *OF_DEVICES)  # keys of every row
 _SHOWN = 40  # characters of the user's text inside a message; the caret shows its position
-_HEAD = re.compile(r"[^\[<>=]*")  # up to the keys, or to the operator of a limit
-_DOT = re.compile(r"\s*\.|")
-_WORD = re.compile(r"[^<>=]*")
+_SELECTOR = re.compile(
+    r"\s*(?P<bench>[^.\[\]<>=]*?)\s*\.\s*(?P<case>[^\[\]<>=]*?)\s*(?:\[(?P<keys>[^\]]*)\]\s*)?"
+    r"\.\s*(?P<metric>[^.\[\]<>=]*?)\s*(?=[<>=]|\Z)"  # or an operator of a limit
+)
 _OPERATOR = re.compile(r"\s*(>=|<=|>|<)(?![<>=])\s*")
 _EXAMPLE = "write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'"
 _REST = 8  # characters shown of what should be an operator
@@ -45,9 +46,9 @@ def selector(text: str) -> Selector:
             place in `text`, and lists the valid names.
     """
     found, stop = _scan(text)
-    rest = _stripped(text, stop, len(text))
-    if rest.start < rest.stop:
-        raise _no_selector(text, rest, f'"{_excerpt(text, rest)}" is left over')
+    if stop < len(text):
+        rest = Span(stop, len(text))
+        raise _no_selector(text, rest, f'"{_excerpt(text[stop:])}" is left over')
     return found
 
 
@@ -81,58 +82,40 @@ def _scan(text: str) -> tuple[Selector, int]:
     Raises:
         QuestionError: as `selector`.
     """
-    head, inside, metric = _parts(text)
-    bench, case, families = _case(text, head)
-    name = text[metric.start : metric.stop]
+    match = _SELECTOR.match(text)
+    if match is None:
+        place = _stripped(text, 0, len(text))
+        raise _no_selector(text, place, f'"{_excerpt(text.strip())}" is not BENCH.CASE.METRIC')
+    bench, case, families = _case(match)
+    name = match["metric"]
     having = [family for family in families if name in family.metrics]
-    keys, wrong = _keys(text, inside, having or families) if inside else ({}, [])
+    keys, wrong = _keys(text, Span(*match.span("keys")), having or families)
     if not having:
         known = _all(metric for family in families for metric in family.metrics)
-        message = f'{bench}.{case} has no metric "{_excerpt(text, metric)}"'
-        wrong += _unknown(message, metric, name, known).diagnostics
+        message = f'{bench}.{case} has no metric "{_excerpt(name)}"'
+        wrong += _unknown(message, match.span("metric"), name, known).diagnostics
     if wrong:
         raise QuestionError(tuple(wrong))
     suffix = next(family.suffix for family in families if family in having)
-    return Selector(bench, case, keys, name, f"{bench}.{case}{suffix}"), metric.stop
-
-
-def _parts(text: str) -> tuple[Span, Span | None, Span]:
-    """Return the spans of bench and case, keys, and metric; there may be no keys."""
-    stop = _matched(_HEAD, text, 0)
-    if text[stop : stop + 1] != "[":
-        dot = text.rfind(".", 0, stop)
-        if dot < 0:
-            raise _no_selector(text, Span(0, stop), "bench, case and metric have dots between")
-        return _stripped(text, 0, dot), None, _stripped(text, dot + 1, stop)
-    closing = text.find("]", stop)
-    if closing < 0:
-        raise _no_selector(text, Span(stop, len(text)), 'no "]" follows "["')
-    dot = _matched(_DOT, text, closing + 1)
-    if dot == closing + 1:
-        raise _no_selector(text, Span(closing, dot), 'no ".METRIC" follows "]"')
-    end = _matched(_WORD, text, dot)
-    return _stripped(text, 0, stop), Span(stop + 1, closing), _stripped(text, dot, end)
+    return Selector(bench, case, keys, name, f"{bench}.{case}{suffix}"), match.end()
 
 
 def _families(bench: str) -> tuple[Family, ...]:
     return spec.families if (spec := find(bench)) is not None else ()
 
 
-def _case(text: str, head: Span) -> tuple[str, str, list[Family]]:
+def _case(match: re.Match[str]) -> tuple[str, str, list[Family]]:
     """Return the benchmark and the case that are named, and the families that have it."""
-    dot = text.find(".", head.start, head.stop)
-    if dot < 0:
-        raise _no_selector(text, head, f'"{_excerpt(text, head)}" has no case')
-    bench, case = _stripped(text, head.start, dot), _stripped(text, dot + 1, head.stop)
-    name, what = text[bench.start : bench.stop], text[case.start : case.stop]
+    name, what = match["bench"], match["case"]
     of_bench = _families(name)
     if not of_bench:
-        message = f'no benchmark is called "{_excerpt(text, bench)}"'
-        raise _unknown(message, bench, name, tuple(BENCHMARKS))
+        message = f'no benchmark is called "{_excerpt(name)}"'
+        raise _unknown(message, match.span("bench"), name, tuple(BENCHMARKS))
     hits = [(known, f) for f in of_bench for known in f.cases if what in (known, known + f.suffix)]
     if not hits:
-        message = f'{name} has no case "{_excerpt(text, case)}"'
-        raise _unknown(message, case, what, _all(case for f in of_bench for case in f.cases))
+        message = f'{name} has no case "{_excerpt(what)}"'
+        known = _all(case for family in of_bench for case in family.cases)
+        raise _unknown(message, match.span("case"), what, known)
     return name, hits[0][0], [family for _, family in hits]
 
 
@@ -153,12 +136,11 @@ def _keys(
 
 
 def _items(text: str, inside: Span) -> Iterator[Span]:
+    """Yield what commas separate; of nothing there is none."""
     start = inside.start
-    while (comma := text.find(",", start, inside.stop)) >= 0:
-        yield _stripped(text, start, comma)
-        start = comma + 1
-    if inside.start < inside.stop:
-        yield _stripped(text, start, inside.stop)
+    for item in text[start : inside.stop].split(",") if inside.start < inside.stop else ():
+        yield _stripped(text, start, start + len(item))
+        start += len(item) + 1
 
 
 def _pair(
@@ -166,11 +148,13 @@ def _pair(
 ) -> tuple[str, str]:
     equals = text.find("=", item.start, item.stop)
     if equals < 0:
-        raise _no_selector(text, item, f'"{_excerpt(text, item)}" is not key=value')
+        raise _no_selector(
+            text, item, f'"{_excerpt(text[item.start : item.stop])}" is not key=value'
+        )
     place, value = _stripped(text, item.start, equals), _stripped(text, equals + 1, item.stop)
     key = text[place.start : place.stop]
     if key not in known:
-        message = f'no row has a key "{_excerpt(text, place)}"'
+        message = f'no row has a key "{_excerpt(key)}"'
         raise _unknown(message, place, key, known)
     if key in others:
         raise _no_selector(text, place, f"duplicate key {key}")
@@ -190,9 +174,9 @@ def _value(text: str, key: str, value: Span) -> str:
         raise QuestionError((Diagnostic("selector", str(error), span=value),)) from error
 
 
-def _unknown(message: str, place: Span, word: str, known: Sequence[str]) -> QuestionError:
+def _unknown(message: str, place: Iterable[int], word: str, known: Sequence[str]) -> QuestionError:
     hint = fix(word, known, f"there are {', '.join(known)}")
-    return QuestionError((Diagnostic("selector", message, span=place, hint=hint),))
+    return QuestionError((Diagnostic("selector", message, span=Span(*place), hint=hint),))
 
 
 def _no_selector(text: str, place: Span, message: str) -> QuestionError:
@@ -201,13 +185,8 @@ def _no_selector(text: str, place: Span, message: str) -> QuestionError:
     return QuestionError((Diagnostic("selector", message, span=place, hint=EXAMPLE),))
 
 
-def _excerpt(text: str, place: Span) -> str:
-    part = text[place.start : place.stop]
+def _excerpt(part: str) -> str:
     return part if len(part) <= _SHOWN else part[: _SHOWN - 1] + "…"
-
-
-def _matched(pattern: re.Pattern[str], text: str, start: int) -> int:
-    return match.end() if (match := pattern.match(text, start)) else start
 
 
 def _stripped(text: str, start: int, stop: int) -> Span:

@@ -3,15 +3,14 @@
 Cases, each at every size:
 
     h2d, d2h   host to device and back; alone, and all names together against the first one alone
-    bidir      both at once, on two queues of one device: 2 is twice what one way moves
+    bidir      both at once, on two queues of one device, and each way, which it is judged by
     d2d        from one device to another, for each ordered pair, by the route that is really taken
     affine, product    what copies cost a program: `gpumap.bench.breakeven`
 
 Each as one synchronous call (`sync`: queued and waited for) and as one of many in a queue
 (`queued`: the spacing of copies behind each other). These are two different costs, but of more than
-16 MiB. Besides the
-requested sizes, a size sweep is measured for a model of their cost: all its sizes in each block.
-Destinations are poisoned and compared byte for byte.
+16 MiB. Besides the requested sizes, a size sweep is measured for a model of their cost: all its
+sizes in each block. Destinations are poisoned and compared byte for byte.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.breakeven import Calls
+from gpumap.bench.breakeven import Calls, calls_of
 from gpumap.bench.cost_models import HELD_BACK
 from gpumap.bench.keys import LADDER, is_call
 from gpumap.bench.link_limit import limit as link_limit
@@ -29,7 +28,6 @@ from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCop
 from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
-from gpumap.engine.sizes import Size
 from gpumap.engine.verify import one_of_each, played
 from gpumap.machine.blas import Cores
 from gpumap.model import Binding, Case, Group, Plan, Work, replace
@@ -38,17 +36,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
-    from gpumap.model import Estimate, Limit, Measurement, Param, Samples
+    from gpumap.model import Estimate, Limit, Param, Samples
 
 KEY = "transfer"
 CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
 # 64 B to 16 MiB, closer where the levels of a core's caches end.
 SWEEP = (*(64 * 8**n for n in range(5)), 1 << 20, 1 << 22, 1 << 24)
-_MATRICES = 4  # of a workload on a device: x, w, y and the bias
-_PROOFS = 12  # and on the host, some of them in float64
+# In matrices as large as the largest, of calls of all sizes:
+_MATRICES = 9  # on a device
+_PROOFS, _WRITTEN = 10, 6  # on the host: for all, and what the calls of a device write
 _MODES = ("sync", "queued")
 _FEW = 8  # devices: of more there are too many pairs for every size and way
-_ROUTES = {"h2d": "host-to-device", "d2h": "device-to-host", "bidir": None}
+_WAYS = ("h2d", "d2h")
 _MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned")
 
 
@@ -56,10 +55,15 @@ _MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned")
 class Params:
     """Which sizes to move, in which cases, with which random bytes, and up to which model size."""
 
-    sizes: tuple[Size, ...]
+    sizes: tuple[int, ...]
     cases: tuple[str, ...] = CASES
     seed: int = 1
     sweep: tuple[int, ...] = (*SWEEP, HELD_BACK)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """Return the directions that are measured: both, where both at once are judged by them."""
+        return tuple(way for way in _WAYS if {way, "bidir"} & {*self.cases})
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -68,27 +72,28 @@ class Params:
 
 
 def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params) -> Plan:
-    """Return a group for each size, and one for the sweep."""
+    """Return a group for each size, one for the sweep, and one for the calls."""
     groups = [_group(bindings, sessions, size, params) for size in params.sizes]
     if params.sweep:
         sweep = tuple(_sweep_cases(bindings, sessions, params))
         groups.append(Group(sweep, LADDER, _spread(sweep), extra=True))
-    found = tuple(group for group in groups if group.cases)
-    return replace(needs(bindings, params, sessions), groups=found)
+    groups.append(calls_of(bindings, [WORKLOADS[key] for key in params.workloads]))
+    found = sorted((group for group in groups if group.cases), key=lambda group: group.insists)
+    return replace(needs(bindings, params, sessions), groups=tuple(found))
 
 
 def _group(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], size: Size, params: Params
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], size: int, params: Params
 ) -> Group:
     """Return the copies of a size; what a gate judges of it is measured alone at first."""
     cases = tuple(_sized(bindings, sessions, size, params))
-    every, modes = [each.nbytes for each in params.sizes], _modes(size.nbytes)
-    judged = {"sync"} if size.nbytes == min(every) else set()
-    judged |= {modes[-1]} if size.nbytes == max(every) else set()
+    modes = _modes(size)
+    judged = {"sync"} if size == min(params.sizes) else set()
+    judged |= {modes[-1]} if size == max(params.sizes) else set()
     first = {n for n, case in enumerate(cases) if is_plain(case) and case.params["mode"] in judged}
-    order = sorted(_plain_first(cases), key=lambda places: not first.issuperset(places))
-    late = size.nbytes > max(SWEEP)
-    return Group(cases, f"{size.nbytes}B", tuple(order), first=len(first), insists=late)
+    places = sorted(range(len(cases)), key=lambda n: (n not in first, *_rank(cases[n])))
+    late, order = size > max(SWEEP), tuple((place,) for place in places)
+    return Group(cases, f"{size}B", order, first=len(first), insists=late)
 
 
 def _modes(nbytes: int) -> tuple[str, ...]:
@@ -103,7 +108,7 @@ def needs(
 
     Before anything is opened only pageable memory is known to be there.
     """
-    largest = max((*(size.nbytes for size in params.sizes), *params.sweep))
+    largest = max((*params.sizes, *params.sweep))
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
     host, first = 0, one_of_each(bindings)
     for binding in bindings:
@@ -114,7 +119,8 @@ def needs(
         host += taken
     if params.workloads:  # x, w, y and what proves them
         memory = {id_: taken + _MATRICES * LARGEST for id_, taken in memory.items()}
-        host, largest = host + _PROOFS * LARGEST, max(largest, LARGEST)
+        host += (_PROOFS + _WRITTEN * len(first)) * LARGEST
+        largest = max(largest, LARGEST)
     return Plan((), {**memory, "host": host}, largest)
 
 
@@ -131,17 +137,11 @@ class Transfer(Benchmark):
         self._names = [binding.name for binding in devices.bindings]
         self._largest = 0
         self._buffers: dict[tuple[str, str], Buffers] = {}
-        sizes = [size.nbytes for size in params.sizes]
-        workloads = [WORKLOADS[key] for key in params.workloads]
-        self._calls = Calls(devices, Cores(devices.cpus), workloads, sizes, params.seed)
-        groups = sorted(
-            (*self.plan.groups, *self._calls.plan.groups), key=lambda group: group.insists
-        )
-        self.plan = replace(self.plan, groups=tuple(groups))
+        self._calls = Calls(devices, Cores(devices.cpus), params.seed)
 
     def begin(self, group: Group) -> None:
         """Let go of the buffers of the group before."""
-        self._calls.begin(group)
+        self._calls.begin()
         self._largest = max(int(case.params["bytes"]) for case in group.cases)
         self._buffers = {}
 
@@ -166,19 +166,13 @@ class Transfer(Benchmark):
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return time or spacing, bandwidth, and what copies at once gain over one alone."""
-        if any(map(is_call, group.cases)):
-            return self._calls.metrics(group, samples, confidence)
+        """Return time or spacing, bandwidth, what copies at once gain; of calls the time."""
         blocks = {id_: by_block(found) for id_, found in samples.items()}
         return {
             case.id: _figures(case, samples[case.id], blocks, confidence)
             for case in group.cases
             if case.id in samples
         }
-
-    def following(self, group: Group, rows: Sequence[Measurement]) -> Group | None:
-        """Return the next size of calls."""
-        return self._calls.following(group, rows) if any(map(is_call, group.cases)) else None
 
     def limit(self, case: Case) -> Limit | None:
         """Return what the links to the devices carry; nothing is known of other routes."""
@@ -203,6 +197,8 @@ def _figures(
     confidence: float,
 ) -> dict[str, Estimate]:
     time = time_of(samples, confidence)
+    if is_call(case):
+        return {"time": time}
     moved = case.work.bytes_to_device + case.work.bytes_to_host
     name = "time" if case.params["mode"] == "sync" else "issue_interval"
     figures = {name: time, "bandwidth": per_time(moved, time, "B/s")}
@@ -225,24 +221,21 @@ def _sequential_times(
 
 
 def _sized(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], size: Size, params: Params
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], size: int, params: Params
 ) -> Iterator[Case]:
-    keys: dict[str, Param] = {"bytes": size.nbytes}
-    if size.name is not None:
-        keys["size_name"] = size.name
+    keys: dict[str, Param] = {"bytes": size}
     for memory in _MEMORIES:
         able = _able(bindings, sessions, memory)
-        for direction in ("h2d", "d2h"):
-            if direction in params.cases:
-                yield from _host(able, {**keys, "memory": memory}, direction)
-                together = {**keys, "memory": memory, "pattern": "together", "mode": "sync"}
-                if len(able) == len(bindings) > 1:
-                    yield _at_once(direction, together, able)
+        for direction in params.ways:
+            yield from _host(able, {**keys, "memory": memory}, direction)
+            together = {**keys, "memory": memory, "pattern": "together", "mode": "sync"}
+            if len(able) == len(bindings) > 1:
+                yield _at_once(direction, together, able)
         if "bidir" in params.cases:
-            yield from _both_ways(able, {**keys, "memory": memory}, params)
+            yield from _both_ways(able, {**keys, "memory": memory})
     if "d2d" in params.cases:
-        largest = size.nbytes == max(each.nbytes for each in params.sizes)
-        for mode in _modes(size.nbytes):
+        largest = size == max(params.sizes)
+        for mode in _modes(size):
             whole = _all_pairs(bindings) or (largest and mode == "sync")
             for pair in _pairs(bindings) if whole else ():
                 device = {**keys, "memory": "device", "mode": mode, "pattern": "alone"}
@@ -268,15 +261,13 @@ def _at_once(direction: str, keys: Mapping[str, Param], bindings: Sequence[Bindi
     return replace(_case(direction, keys, tuple(bindings)), against=first.id)
 
 
-def _both_ways(
-    bindings: Sequence[Binding], keys: Mapping[str, Param], params: Params
-) -> Iterator[Case]:
+def _both_ways(bindings: Sequence[Binding], keys: Mapping[str, Param]) -> Iterator[Case]:
+    """Yield copies both ways at once, against one way after the other."""
     for binding in one_of_each(bindings):
         one = {**keys, "mode": "sync", "pattern": "alone"}
-        there, back = (_case(way, one, (binding,)).id for way in ("h2d", "d2h"))
+        there, back = (_case(way, one, (binding,)).id for way in _WAYS)
         case = _case("bidir", {**one, "pattern": "together"}, (binding,))
-        relative = {"h2d", "d2h"} <= set(params.cases)
-        yield replace(case, against=there, then=back) if relative else case
+        yield replace(case, against=there, then=back)
 
 
 def _sweep_cases(
@@ -284,7 +275,7 @@ def _sweep_cases(
 ) -> Iterator[Case]:
     """Yield the model's cases, size by size."""
     pairs = list(_pairs(bindings)) if "d2d" in params.cases and _all_pairs(bindings) else []
-    ways = [way for way in ("h2d", "d2h") if way in params.cases]
+    ways = [way for way in _WAYS if way in params.cases]
     for nbytes in sorted(params.sweep):
         for mode in _MODES:
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": LADDER}
@@ -295,20 +286,15 @@ def _sweep_cases(
             yield from (_case("d2d", {**keys, "memory": "device"}, pair) for pair in pairs)
 
 
-def _plain_first(cases: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
-    """Return the places of cases: single copies of plain memory first, to and from the host."""
-
-    def rank(place: int) -> tuple[bool, ...]:
-        name, params = cases[place].name, cases[place].params
-        return (
-            params["memory"] == "pinned",
-            name == "bidir",
-            params["mode"] == "queued",
-            params["pattern"] == "together",
-            name == "d2d",
-        )
-
-    return tuple((place,) for place in sorted(range(len(cases)), key=rank))
+def _rank(case: Case) -> tuple[bool, ...]:
+    """Return what sorts single copies of plain memory first, to and from the host."""
+    return (
+        case.params["memory"] == "pinned",
+        case.name == "bidir",
+        case.params["mode"] == "queued",
+        case.params["pattern"] == "together",
+        case.name == "d2d",
+    )
 
 
 def _spread(sweep: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
@@ -347,6 +333,5 @@ def _case(name: str, params: Mapping[str, Param], bindings: tuple[Binding, ...])
         "bidir": Work(bytes_to_device=nbytes, bytes_to_host=nbytes),
         "d2d": Work(bytes_to_device=nbytes),
     }
-    swept, route = params["pattern"] == LADDER, _ROUTES.get(name)
-    ordered = name == "d2d"
-    return Case(KEY, name, params, bindings, moved[name], route=route, ordered=ordered, swept=swept)
+    swept, ordered = params["pattern"] == LADDER, name == "d2d"
+    return Case(KEY, name, params, bindings, moved[name], ordered=ordered, swept=swept)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.cost_models import fits
-from gpumap.bench.keys import CALLS, CopyKey, is_call
+from gpumap.bench.keys import CALLS, HOST, CopyKey, is_call
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.transfer import CASES, KEY, Params, Transfer, needs
 from gpumap.bench.transfer_headline import headline, judged
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.engine.base import OpenDevices, Recipe, Settings
-from gpumap.engine.sizes import KEYS, size_text, transfers
+from gpumap.engine.sizes import transfers
 from gpumap.errors import QuestionError
 from gpumap.model import replace
 from gpumap.text import chosen
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,13 +31,14 @@ class CopyRecipe(Recipe):
         super().__init__(settings)
         if cases is not None:
             self.cases = chosen(cases, CASES, "case", "--cases")
-        wanted, sweep = self.cases or CASES, sizes.strip() == "sweep"
+        sweep, calls = sizes.strip() == "sweep", [c for c in self.cases or () if c in WORKLOADS]
         if sweep and not model:
             raise QuestionError("--sizes sweep shows the model's size sweep", "omit --no-model")
-        if not model and all(case in WORKLOADS for case in wanted):
-            fix = "omit --no-model, or ask for copies too"
-            raise QuestionError("--no-model leaves break-evens out", fix)
-        params = Params(() if sweep else transfers(sizes), wanted, settings.seed)
+        if not model and calls:
+            which = " and ".join(calls)
+            fix = f"omit --no-model, or omit {which}"
+            raise QuestionError(f"--no-model leaves break-evens out, and so {which}", fix)
+        params = Params(() if sweep else transfers(sizes), self.cases or CASES, settings.seed)
         self._params = params if model else replace(params, sweep=())
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
@@ -74,13 +76,12 @@ SPEC = BenchmarkSpec(
     KEY,
     tuple(map(CaseSpec, CASES)),
     (
-        Family(("h2d", "d2h", "bidir", "d2d"), (*KEYS, "memory", "mode", "pattern"),
+        Family(("h2d", "d2h", "bidir", "d2d"), ("bytes", "memory", "mode", "pattern"),
                ("time", "issue_interval", "bandwidth", "speedup")),
         Family(("h2d", "d2h", "d2d"), ("memory", "mode", "pattern"), MODEL, ".fit"),
         Family(tuple(WORKLOADS), ("resident", "bytes", "memory", "mode", "pattern"),
-               ("time", "break_even", "calls_to_amortise_setup")),
-        Family(("host", "parts", "setup"),
-               ("workload", "resident", "bytes", "memory", "mode", "pattern"), ("time",)),
+               ("time", "break_even")),
+        Family((HOST,), ("workload", "bytes", "memory", "mode", "pattern"), ("time",)),
     ),
     command=("transfer-cost",),
     recipe=CopyRecipe,
@@ -88,7 +89,7 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", Column("memory", param="memory"), Column("mode", param="mode"), "time",
              "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
              "status"),
-    title=lambda case: f"transfer {size_text(case.params)}",
+    title=lambda case: f"transfer {counted(int(case.params['bytes']), 'byte')}",
     remarks=_remarks,
     aside=CALLS,
     side_by_side=True,

@@ -1,16 +1,15 @@
 """Verified copies: from a known source to a destination that was poisoned.
 
 All cases of a group use the same memory, the first bytes of it: what is allocated anew each time is
-slow the first time it is touched. Sources are written once, and by no copy. A destination knows
-whose copy came last (`last_writers`): a check that finds another's there copies once more before it
-looks.
+slow the first time it is touched. Sources are written once, and by no copy.
 
-A copy is proved in one way: every byte of its destination is made wrong, the copy is made, and all
-of the destination is compared, on the host, with what was sent. A device's bytes are fetched for
-that into memory that holds their opposite. Its poison is an upload, which may be as broken as the
-copy: so it is fetched too, into memory that holds what would be right, and a copy to what was not
-wrong everywhere has not passed. The source on a device was uploaded as well; a copy from there to
-another device, wrong twice at one place, could be right again, so it is proved first.
+A check makes one copy more, and proves it in one way: every byte of its destination is made wrong,
+the copy is made, and all of the destination is compared, on the host, with what was sent. A
+device's bytes are fetched for that into memory that holds their opposite. Its poison is an upload,
+which may be as broken as the copy: so it is fetched too, into memory that holds what would be
+right, and a copy to what was not wrong everywhere has not passed. The source on a device was
+uploaded as well; a copy from there to another device, wrong twice at one place, could be right
+again, so it is proved first.
 """
 
 from __future__ import annotations
@@ -60,20 +59,19 @@ class Caller:
 
 
 class Copies(Iteration):
-    """Iterations of copies: waited for one by one (`sync`), or queued one behind the other.
+    """Iterations of copies: waited for one by one (`sync`), or queued one behind the other."""
 
-    `targets` are the slices whose `place`, buffer or destination, is written.
-    """
-
-    def __init__(
-        self, targets: Sequence[BufferSlice], place: str, *, sync: bool, sessions: Sequence[Session]
-    ) -> None:
-        """Take `sessions`, whose queues the copies are in."""
-        self._targets = targets
-        self._place = place
+    def __init__(self, sessions: Sequence[Session], *, sync: bool) -> None:
+        """Take the sessions whose queues the copies are in."""
         self._sync = self.waits = sync
         self._caller = Caller(sessions)
-        self._mark = object()  # and not the iteration: it has the buffers, which would have it
+
+    def spoil(self) -> None:
+        """Make every destination wrong."""
+
+    def compare(self) -> Check:
+        """Compare every destination with what was sent."""
+        raise NotImplementedError
 
     def _wait(self) -> None:
         """Wait for every device."""
@@ -87,7 +85,6 @@ class Copies(Iteration):
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:
         """Copy `iterations` times."""
-        self._claim()
         if not self._sync:
             self._copy(events, iterations)
             return
@@ -103,32 +100,24 @@ class Copies(Iteration):
         finally:
             self._caller.release()
 
-    def _claim(self) -> None:
-        for part in self._targets:
-            part.buffers.last_writers[self._place] = self._mark
-
-    def _copied_last(self) -> None:
-        """Copy once more if another iteration has moved something to the same place since."""
-        if any(
-            part.buffers.last_writers.get(self._place) is not self._mark for part in self._targets
-        ):
-            self.poison()
-            self.queue()
-            self._wait()
+    def check(self) -> Check:
+        """Copy once more, from wrong to right, and compare."""
+        self.spoil()
+        self.queue()
+        self.finish()
+        return self.compare()
 
 
 class HostCopy(Copies):
     """Copies between the host and one or more devices, in one direction."""
 
     def __init__(self, slices: Sequence[BufferSlice], direction: str, *, sync: bool) -> None:
-        place = "buffer" if direction == "h2d" else "destination"
-        super().__init__(slices, place, sync=sync, sessions=[each.session for each in slices])
+        super().__init__([each.session for each in slices], sync=sync)
         self._slices = slices
         self._direction = direction
 
-    def poison(self) -> None:
+    def spoil(self) -> None:
         """Make every destination wrong."""
-        self._claim()
         for each in self._slices:
             (each.poison if self._direction == "h2d" else each.poison_destination)(each.source)
 
@@ -136,9 +125,8 @@ class HostCopy(Copies):
         for each in self._slices:
             each.session.synchronize()
 
-    def check(self) -> Check:
+    def compare(self) -> Check:
         """Return the first check that failed, or one for all bytes."""
-        self._copied_last()
         if self._direction == "h2d":
             return _all([each.check_buffer(each.source) for each in self._slices])
         return _all([each.check_destination(each.source) for each in self._slices])
@@ -172,11 +160,6 @@ class BothWays(Iteration):
         """Let the calling thread run where it did."""
         self._caller.release()
 
-    def poison(self) -> None:
-        """Make both destinations wrong."""
-        for each in self._ways:
-            each.poison()
-
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - two queues, one name
         """Copy both ways and wait, `iterations` times."""
         for _ in range(iterations):
@@ -186,33 +169,34 @@ class BothWays(Iteration):
                 each.finish()
 
     def check(self) -> Check:
-        """Return the first check that failed, or one for all bytes."""
-        return _all([each.check() for each in self._ways])
+        """Copy both ways once more, and return the first check that failed, or one for all."""
+        for each in self._ways:
+            each.spoil()
+        self.queue()
+        return _all([each.compare() for each in self._ways])
 
 
 class PairCopy(Copies):
     """Copies from one device to another; the route is what the session says of each copy."""
 
     def __init__(self, source: BufferSlice, target: BufferSlice, *, sync: bool) -> None:
-        super().__init__((target,), "buffer", sync=sync, sessions=[source.session])
+        super().__init__([source.session], sync=sync)
         self._source = source
         self._target = target
 
-    def poison(self) -> None:
+    def spoil(self) -> None:
         """Make the destination wrong."""
-        self._claim()
         self._target.poison(self._source.source)
 
     def _wait(self) -> None:
         self._source.session.synchronize()
         self._target.session.synchronize()
 
-    def check(self) -> Check:
+    def compare(self) -> Check:
         """Compare what the target holds with the source's bytes, which the source must have."""
         if (at := self._source.buffers.wrong_at) is not None:
             nbytes = self._source.source.nbytes
             return compared(nbytes, min(at, nbytes - 1))
-        self._copied_last()
         return self._target.check_buffer(self._source.source)
 
     def _copy(self, events: Events | None, repeat: int) -> None:
@@ -251,7 +235,6 @@ class Buffers:
         self.destination = _host(session, nbytes, memory)
         self.device_copy = session.empty((nbytes,), "uint8")
         self.buffer = session.empty((nbytes,), "uint8")
-        self.last_writers: dict[str, object] = {}  # place -> the mark of whose copy came last
         if not is_hollow(session, nbytes):  # else there is nothing to draw
             rng = np.random.default_rng(seed)
             for part in _parts(nbytes):
@@ -264,8 +247,7 @@ class Buffers:
         return BufferSlice(self, nbytes)
 
     def poison_destination(self, right: Any) -> None:
-        """Make the destination's first bytes differ from what will be right; no copy wrote them."""
-        self.last_writers["destination"] = None
+        """Make the destination's first bytes differ from what will be right."""
         np.invert(right, out=self.destination[: right.size])
 
     @cached_property
@@ -304,10 +286,9 @@ class BufferSlice:
         self.buffers.poison_destination(right)
 
     def check_buffer(self, right: Any) -> Check:
-        """Fetch what is on the device and compare; without poison before it that proves nothing."""
+        """Fetch what is on the device, into what the poison's fetch has left, and compare."""
         if self._unpoisoned is not None:
             return compared(self.source.nbytes, self._unpoisoned)
-        self.poison_destination(right)
         self._fetch()
         return self.check_destination(right)
 

@@ -47,11 +47,6 @@ class Workload:
         rows, inner, _ = self.dims(rows)
         return _ITEM * rows * inner
 
-    def result(self, rows: float) -> float:
-        """Return the bytes of y."""
-        rows, _, columns = self.dims(rows)
-        return _ITEM * rows * columns
-
     def operations(self, rows: float) -> float:
         """Return the floating-point operations of a call."""
         rows, inner, columns = self.dims(rows)
@@ -62,7 +57,7 @@ WORKLOADS = {
     "affine": Workload(
         "affine",
         "y=x.w+b",
-        tuple(8**n for n in range(7)),
+        tuple(2**n for n in range(19)),
         bias=True,
         dims=lambda rows: (rows, 10, 5),
         rows=lambda nbytes: nbytes / (10 * _ITEM),
@@ -70,7 +65,7 @@ WORKLOADS = {
     "product": Workload(
         "product",
         "y=x.w",
-        tuple(2**n for n in range(4, 12)),
+        (*(n << k for k in range(7) for n in (16, 24)), 2048),
         bias=False,
         dims=lambda rows: (rows, rows, rows),
         rows=lambda nbytes: (nbytes / _ITEM) ** 0.5,

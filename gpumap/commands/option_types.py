@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-_LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[size_name=small].time<1ms'"
+_LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[bytes=4KiB].time<1ms'"
 
 
 class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only

@@ -293,7 +293,6 @@ DEVICES = {
     "GM216": Rule("used", _order),
     "GM217": Rule("partly", _wrong_device),
     "GM219": Rule("not used", _not_there, _ABSENT, last=True),
-    "GM220": Rule("not used", lambda k, n: _library(_failed(k, n, "still-working")), _ABSENT),
 }
 
 

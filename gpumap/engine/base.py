@@ -172,10 +172,6 @@ class Benchmark:
         """Return the metrics of each case id, from the samples of the whole group."""
         raise NotImplementedError
 
-    def following(self, group: Group, rows: Sequence[Measurement]) -> Group | None:  # noqa: ARG002 - most have none
-        """Return a group that these rows ask for, in what is left of the group's time."""
-        return None
-
     def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - nothing bounds most of them
         """Return what physics allows a case's main metric to be; None where that is unknown."""
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.model import Binding, Estimate, Limit, Measurement, Param, Samples
+    from gpumap.model import Binding, Estimate, Limit, Param, Samples
 
 KEY = "control"
 SIZE = 512  # large enough to keep any device at work, and quick
@@ -74,10 +74,6 @@ class Controlled(Benchmark):
             if case.is_control and case.id in samples:
                 figures[case.id] = time_and_rate(case, samples[case.id], confidence)
         return figures
-
-    def following(self, group: Group, rows: Sequence[Measurement]) -> Group | None:
-        """Return the benchmark's."""
-        return self._inner.following(group, rows)
 
     def limit(self, case: Case) -> Limit | None:
         """Return the benchmark's limit; a control is for comparing only."""

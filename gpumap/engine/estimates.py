@@ -38,12 +38,6 @@ def time_and_rate(case: Case, samples: Samples, confidence: float) -> dict[str, 
     return {"time": time, "rate": per_time(case.work.operations, time, "FLOP/s")}
 
 
-def device_time(samples: Samples, confidence: float) -> Estimate | None:
-    """Return the median of a device's own span for one iteration, if it has a clock."""
-    lengths = [stop - start for spans in samples.intervals.values() for start, stop in spans]
-    return located(lengths, "s", confidence, slow=False) if lengths else None
-
-
 def per_time(amount: float, time: Estimate, unit: str) -> Estimate:
     """Return the rate of an amount of work, derived from the median time."""
     if not time.has_interval:

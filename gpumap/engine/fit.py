@@ -1,7 +1,7 @@
 """The cost of a copy as a model: a latency and a bandwidth, or two of each, or none.
 
 T(n) = latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994); half of the bandwidth is
-reached at latency x bandwidth bytes, 90 % at nine times that. Relative weights, because the large
+reached at latency x bandwidth bytes. Relative weights, because the large
 sizes would decide alone otherwise and the latency would come out anyhow, also below nothing. Where
 one line misses a size by more than 10 %, two are tried: two that part, as drivers move small and
 large copies in different ways, and two that meet, where a cache ends.
@@ -32,7 +32,6 @@ _FEWEST = 3  # sizes of a regime: two would fit any line
 _BENT = 5  # sizes, for two lines that meet: they have three parameters, and where they meet
 _KNOTS = 5  # from one size to the next, where lines may meet: caches end between measured sizes
 _RESAMPLES = 1000
-_NINETY = 0.9
 _OF_MEDIAN = math.pi / 2  # its variance over that of a mean, of normal noise
 _TINY = 1e-300
 
@@ -56,14 +55,13 @@ class Model:
         return line.seconds(nbytes)
 
     def figures(self) -> dict[str, float]:
-        """Return latency, peak bandwidth, and the sizes that reach a half and 90 % of it."""
+        """Return latency, peak bandwidth, and the size that reaches a half of it."""
         slope = self.lines[-1].per_byte
         peak = 1.0 / slope if slope > 0.0 else math.inf
         return {
             "latency": self.lines[0].latency,
             "peak_bandwidth": peak,
             "n_half": self._reaching(peak / 2),
-            "size_90": self._reaching(peak * _NINETY),
         }
 
     def _reaching(self, bandwidth: float) -> float:
@@ -142,7 +140,7 @@ def intervals(
     }
 
 
-_UNITS = {"latency": "s", "peak_bandwidth": "B/s", "n_half": "B", "size_90": "B"}
+_UNITS = {"latency": "s", "peak_bandwidth": "B/s", "n_half": "B"}
 
 
 def resampled(
@@ -240,7 +238,6 @@ def _line(sizes: Sequence[int | float], times: Array, start: float) -> Line:
 # From times at some sizes to ranges in which the device wins, and to the size from which on. There
 # can be more than one crossing; caches make them.
 
-CLOSE = 1.1  # two sizes so near that no crossing between them is worth a look
 _HALVINGS = 40  # of the space between two sizes: to within a byte
 _LEAST = 1e-300  # of a ratio, for its logarithm
 

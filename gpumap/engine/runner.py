@@ -83,11 +83,8 @@ class Runner:
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
             until, latest = stopping.deadlines(plan.groups[number:], self._clock.now(), end)
-            part: Group | None = group
-            while part is not None:
-                rows = self._measure(part, until, latest)
-                yield from rows
-                part = self._benchmark.following(part, rows)
+            rows = self._measure(group, until, latest)
+            yield from rows
             self._observer.ended(rows)
 
     def unfinished(self, why: Why) -> list[Measurement]:

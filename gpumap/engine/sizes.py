@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,28 +13,10 @@ from gpumap.text import fix as fix_word
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gpumap.model import Param
-
-# As keys of rows.
-KEYS = ("bytes", "size_name")
 NAMED = {"small": 4 << 10, "medium": 1 << 20, "large": 64 << 20}  # bytes
 MOST = 10**9 - 1  # rows, or a side: no machine has room for more
 _DEVICES = 1_000_000
 _SHOWN = 40  # characters of what is wrong
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """A number of bytes, and the user's word for it."""
-
-    nbytes: int
-    name: str | None = None
-
-
-def size_text(params: Mapping[str, Param]) -> str:
-    """Return the bytes of a row, with the user's word for them: ``small = 4096 bytes``."""
-    word = f"{params['size_name']} = " if "size_name" in params else ""
-    return f"{word}{params['bytes']} {'byte' if params['bytes'] == 1 else 'bytes'}"
 
 
 def squares(text: str, option: str = "--size", key: str = "") -> tuple[int, ...]:
@@ -58,15 +39,13 @@ def counts(text: str) -> tuple[int, ...]:
     return tuple(sorted(_series("--devices", text, read, "2:1024:x2")))
 
 
-def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[Size, ...]:
-    """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2``; `named` are bytes that have a word.
+def transfers(text: str, named: Mapping[str, int] = NAMED) -> tuple[int, ...]:
+    """Parse ``small,large``, ``4KiB`` or ``64B:1GiB:x2`` into bytes; `named` have a word.
 
     Raises:
         QuestionError: it is none of them, with the fix.
     """
-    words = {named[part]: part for part in map(str.strip, text.split(",")) if part in named}
-    found = _series("--sizes", text, partial(_bytes, named), "64B:1GiB:x2")
-    return tuple(Size(nbytes, words.get(nbytes)) for nbytes in found)
+    return _series("--sizes", text, partial(_bytes, named), "64B:1GiB:x2")
 
 
 def _series(option: str, text: str, read: Callable[[str], int], example: str) -> tuple[int, ...]:

@@ -50,8 +50,7 @@ SKIPPED = "skipped"  # the status of a report whose devices are absent, where th
 _ABSENT = ("absent", Exit.ABSENT)  # a busy, lost or full device is not absent
 _PASSED = 0  # the exit code of what is reported, and may pass
 # Metrics that follow from a case's own samples and those of its reference.
-_OWN = ("time", "rate", "speedup", "device_time", "overlap", "time_observed", "speedup_observed",
-        "undisturbed")  # fmt: skip
+_OWN = ("time", "rate", "speedup", "overlap", "time_observed", "speedup_observed", "undisturbed")
 _LONGER = "raise --budget, and keep the machine idle"
 _PLANNED = "--dry-run lists the rows that there would be"
 _ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or request less"

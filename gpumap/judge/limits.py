@@ -4,7 +4,6 @@ A selector has the bench and the case of a row's id, any subset of its keys, and
 are not given may have any value. In addition to those of the id there are
 
     name=dev0            rows that run on this name only, written as in the map
-    size_name=small      another word for the bytes
     device=cuda0         rows all of whose devices are this one
     model=NVIDIA H200    rows all of whose devices are called so by their driver
     driver=580.65.06     rows all of whose devices have this driver
@@ -77,7 +76,6 @@ class Selector:
         head, keys = split_id(id_)
         if head != self.head:
             return False
-        keys |= case.keys_not_in_id
         if keys.get(_PATTERN) == _SWEEP and _PATTERN not in self.keys:
             return False
         return all(

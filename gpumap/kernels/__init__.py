@@ -292,23 +292,6 @@ def blend(a: Any, b: Any, share: float) -> None:
     a += _as(a, share) * (b - a)
 
 
-def _softmax(a: Any, out: Any) -> None:
-    """Write e^a of each row, as shares of their sum; the matrices are whole."""
-    with np.errstate(all="ignore"):
-        np.exp(a - a.max(axis=1, keepdims=True), out=out)
-        out /= out.sum(axis=1, keepdims=True)
-
-
-def _softmax_constants(given: Sequence[Any], size: int) -> Mapping[str, int]:
-    """Return what `softmax` is built for: the columns of its matrices."""
-    shapes = {tuple(buffer.shape) for buffer in given}
-    shape = shapes.pop()
-    if shapes or len(shape) != 2 or shape[0] != size or not shape[1]:  # noqa: PLR2004 - a matrix
-        message = ", ".join(str(tuple(buffer.shape)) for buffer in given)
-        raise ValueError(f"softmax: shapes do not fit: {message}, {size} rows")
-    return {"COLUMNS": shape[1]}
-
-
 def _as(array: Any, number: float) -> Any:
     """Return a number of the array's own type, as a kernel is given it."""
     return array.dtype.type(number)
@@ -319,14 +302,6 @@ KERNELS = {
     for kernel in (
         *_arithmetic(),
         *_TRAINING,
-        Kernel(
-            "softmax",
-            ("matrix", "matrix"),
-            _softmax,
-            file="training.c",
-            constants=_softmax_constants,
-            grain=64,
-        ),
         Kernel("fill", ("buffer", "scalar"), _copy),
         Kernel("copy", ("buffer", "buffer"), _copy),
         Kernel(

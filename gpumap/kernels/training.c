@@ -1,5 +1,5 @@
 // What training a network takes beside products and sums, element by element: opencl.h and cuda.h
-// say what KERNEL is, each.h what READ is. COLUMNS of a row is set when the text is built.
+// say what KERNEL is, each.h what READ is.
 
 #define OUT(p, i) (p)[p##_at + (i)]
 
@@ -73,20 +73,3 @@ KERNEL blend(GLOBAL ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b, const
              const ELEMENT share, const ulong size) {
     for EACH(i) OUT(a, i) = (ELEMENT)(READ(a, i) + (REAL)share * (READ(b, i) - READ(a, i)));
 }
-
-#ifdef COLUMNS
-KERNEL softmax(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *out, const ulong out_at,
-               const ulong size) {
-    for EACH(row) {
-        const ulong first = row * COLUMNS;
-        REAL largest = READ(a, first), total = 0;
-        for (int k = 1; k < COLUMNS; k++) {
-            const REAL x = READ(a, first + k);
-            largest = x > largest ? x : largest;
-        }
-        for (int k = 0; k < COLUMNS; k++) total += exp(READ(a, first + k) - largest);
-        for (int k = 0; k < COLUMNS; k++)
-            OUT(out, first + k) = (ELEMENT)(exp(READ(a, first + k) - largest) / total);
-    }
-}
-#endif

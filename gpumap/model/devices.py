@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta, Struct, field, structs
+from msgspec import Struct, field, structs
 
 from gpumap.errors import Diagnostic
 from gpumap.model.field_types import (
@@ -24,9 +24,7 @@ from gpumap.model.field_types import (
 from gpumap.model.maps import Compact, ContextMap, DeviceRef, Kind
 
 Param = str | int | float | bool
-_ROUTES = ["host-to-device", "device-to-host", "peer", "staged", "same"]
-Route = Annotated[str, Meta(extra_json_schema={"enum": _ROUTES})]
-ProbeCode = Literal["no-answer", "still-working", "crashed"]
+ProbeCode = Literal["no-answer", "crashed"]
 # Each device with its own part, alone; what the host does; the control product; any other case.
 Role = Literal["measured", "solo", "host", "control"]
 Lack = Literal["no-library", "no-module", "unloadable", "no-driver", "old-driver"]
@@ -113,8 +111,8 @@ class DeviceLibrary(Struct, frozen=True):
         reason: Why it cannot be used.
         fix: What would fix that.
         notes: What it could not use, and why.
-        code: How the process ended that asked, if it gave no answer: no-answer (its driver hangs),
-            still-working (it used CPU time: it compiles), crashed.
+        code: How the process ended that asked, if it gave no answer: no-answer (its driver hangs,
+            or compiles), crashed.
     """
 
     name: Word
@@ -204,7 +202,6 @@ class Case(Struct, frozen=True):
         work: What one iteration does.
         against: The id of the reference.
         skip: Why it cannot be measured here.
-        route: How a copy goes, where that is known before.
         ordered: Whether it is from the first name to the second.
         role: solo, each device with its own part, alone; host, what the host does; control, the
             product that tells how fast the machine is; or any other case.
@@ -221,7 +218,6 @@ class Case(Struct, frozen=True):
     work: Work
     against: SomeId | None = None
     skip: Reason | None = None
-    route: Route | None = None
     ordered: bool = False
     role: Role = "measured"
     swept: bool = False
@@ -256,16 +252,10 @@ class Case(Struct, frozen=True):
         """Return what `compare` joins on: ``dot.one[dtype=float32,names=dev0,size=1024]``."""
         names = (">" if self.ordered else "+").join(name.translate(_SPECIAL) for name in self.names)
         keys = {**self.params, "backend": self.backend, "names": names}
-        inside = ",".join(f"{key}={keys[key]}" for key in sorted(keys) if key not in _NOT_IN_ID)
+        inside = ",".join(f"{key}={keys[key]}" for key in sorted(keys))
         return f"{self.bench}.{self.name}[{inside}]"
 
-    @property
-    def keys_not_in_id(self) -> dict[str, str]:
-        """Return the parameters that its id leaves out, though a selector may have them."""
-        return {key: str(value) for key, value in self.params.items() if key in _NOT_IN_ID}
 
-
-_NOT_IN_ID = ("size_name",)  # another word for the bytes
 _SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})  # would end a name in an id
 
 

@@ -28,8 +28,7 @@ _FLAGS = [
 ]  # fmt: skip
 Flag = Annotated[str, Meta(extra_json_schema={"enum": _FLAGS})]
 PHASES = ("input", "transfer", "compute", "sync", "comm", "update")  # of a training step
-_PARTS = ("upload", "download")  # of a call, besides compute
-Phase = Annotated[str, Meta(extra_json_schema={"enum": [*PHASES, *_PARTS]})]
+Phase = Annotated[str, Meta(extra_json_schema={"enum": [*PHASES]})]
 Clock = Annotated[str, Meta(extra_json_schema={"enum": ["host", "device"]})]
 _Mark = Literal["throttled"]
 Cause = Literal[

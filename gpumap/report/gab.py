@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumap.report.trackers import Metric, Point
 
 _SMALLER_UNITS = ("s", "B")
-_SMALLER = ("loss", "calls_to_amortise_setup")
+_SMALLER = ("loss",)
 _NEITHER = ("ideal", "ideal_balanced", "undisturbed", "epochs")
 
 

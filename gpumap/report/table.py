@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Headings of columns that are aligned on the right.
 RIGHT = frozenset((
     "time", "rate", "bandwidth", "bus", "of peak", "of ideal", "speed-up", "over host", "ideal",
-    "efficiency", "overlap", "error", "n", "latency", "n1/2", "90% at", "figure", "new/base",
+    "efficiency", "overlap", "error", "n", "latency", "n1/2", "figure", "new/base",
     "threshold", "step", "train+comm", "sync", "wait", "examples/s", "loss", "accuracy", "bytes",
     "count", "total time", "events", "busy", "share", "rank", "local", "process", "devices",
     "exchange", "from a step of", "from a batch of", "fastest on", "training alone",
@@ -29,7 +29,7 @@ GAP = 2  # columns between two cells
 _INDENT = 2
 # Columns that are left out where there is no room; -v and JSON have them.
 _DISPENSABLE = (
-    "over host", "n", "of ideal", "vs control", "accuracy", "loss", "n1/2", "90% at", "misses by",
+    "over host", "n", "of ideal", "vs control", "accuracy", "loss", "n1/2", "misses by",
     "latency",
 )  # fmt: skip
 # Columns of names and ids, and how far they are cut: before columns are left out, and after.

@@ -151,7 +151,7 @@ _CELLS: dict[str, Callable[[Measurement], str]] = {
     "n": lambda row: str(len(row.samples.seconds)) if row.samples else "-",
     "trust": trust,
     "of peak": lambda row: f"{row.ceiling.share:.0%}" if row.ceiling else "-",
-    "route": lambda row: row.route if row.route and row.case.route is None else "-",
+    "route": lambda row: row.route or "-",
     "status": lambda row: " ".join(row.flags) or row.status,
     "error": lambda row: _checked(row.check),
     "check": lambda row: _checked(row.check),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.keys import PARTS, REPEATS, CopyKey, is_call
+from gpumap.bench.keys import is_call
 from gpumap.bench.registry import how
 from gpumap.bench.sweeps import sweeps
 from gpumap.figures import estimate, spread
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     Place = Callable[[Case], str]  # what the column "on" has
 
 
-MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "90% at", "lines",
-         "misses by")  # fmt: skip
+MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "lines", "misses by")
 EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
 _NAMED = 3  # what has no model, that is named one by one
 _TOO_FEW = "too few sizes were measured: raise --budget"
@@ -33,7 +31,7 @@ _TOO_FEW = "too few sizes were measured: raise --budget"
 
 def table(fits: Sequence[Fit]) -> Table:
     """Return what copies or exchanges cost by the model, and how far it misses."""
-    metrics = ("latency", "peak_bandwidth", "n_half", "size_90")
+    metrics = ("latency", "peak_bandwidth", "n_half")
     place = placed(fit.case for fit in fits)
     keys = how(fits[0].case)
     rows = tuple(
@@ -93,7 +91,6 @@ def _missed(fit: Fit) -> str:
 
 
 BREAK_EVENS = ("y", "on", "x moved each call", "x stays on the device")
-CALLS = ("x", "on", "calls take", "upload", "compute", "download", "overhead", "host takes")
 _ENDS = {
     "budget": "looked no further for lack of time: raise --budget",
     "no-host-memory": "looked no further for lack of memory",
@@ -101,29 +98,18 @@ _ENDS = {
 
 
 def break_evens(rows: Sequence[Measurement], *, whole: bool) -> Iterator[Table]:
-    """Yield the break-evens; with `whole` of each device, and where the time of calls goes."""
+    """Yield a table with a row for each workload and device, if there are any."""
     found = sweeps(rows)
+    if not found:
+        return
     place = placed(sweep.head.case for sweep in found)
-    if found:
-        yield _break_evens(found, place, whole=whole)
-    parts = [(sweep, row) for sweep in found if not sweep.resident
-             for row in sweep.of("parts").values() if row.status == "ok"]  # fmt: skip
-    if whole and parts:
-        remark = "overhead: queueing, waiting, and what no part accounts for"
-        lines = tuple(_call(sweep, row, place) for sweep, row in parts)
-        title = f"{units.counted(REPEATS, 'call')} of {parts[0][0].text}, x moved for each"
-        yield Table(title, CALLS, lines, (remark,))
-
-
-def _break_evens(found: Sequence[Sweep], place: Place, *, whole: bool) -> Table:
-    """Return a row for each workload and device."""
     lines: dict[tuple[str, str], dict[bool, str]] = {}
     for sweep in found:
         line = lines.setdefault((sweep.text, place(sweep.head.case)), {False: "-", True: "-"})
         line[sweep.resident] = _break_even_text(sweep)
-    rows = tuple((*line, *ways.values()) for line, ways in lines.items())
+    table_rows = tuple((*line, *ways.values()) for line, ways in lines.items())
     title = "break-even: the size of x from which a device beats all cores of the host"
-    return Table(title, BREAK_EVENS, rows, tuple(_remarks(found, place, whole=whole)))
+    yield Table(title, BREAK_EVENS, table_rows, tuple(_remarks(found, place, whole=whole)))
 
 
 def _break_even_text(sweep: Sweep) -> str:
@@ -146,21 +132,6 @@ def _from(figure: Estimate, sweep: Sweep) -> str:
     return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
 
 
-def _call(sweep: Sweep, row: Measurement, place: Place) -> tuple[str, ...]:
-    """Return what some calls take, the shares of their parts, and what the host takes."""
-    nbytes, total = CopyKey.of(row.case).bytes, row.metrics["time"].value
-    assert row.samples is not None
-    parts = [median(row.samples.phases[part]) / total for part in PARTS]
-    host = sweep.hosts.get(nbytes)
-    return (
-        _amount(nbytes),
-        place(row.case),
-        units.time_of(REPEATS * total),
-        *(f"{share:.0%}" for share in (*parts, max(1.0 - sum(parts), 0.0))),
-        units.time_of(REPEATS * host.metrics["time"].value) if host and host.metrics else "-",
-    )
-
-
 def _remarks(found: Sequence[Sweep], place: Place, *, whole: bool) -> Iterator[str]:
     for why, words in _ENDS.items():
         if short := [sweep for sweep in found if sweep.stopped == why]:
@@ -168,8 +139,8 @@ def _remarks(found: Sequence[Sweep], place: Place, *, whole: bool) -> Iterator[s
             yield words if every else f"{_all(short, place, whole=whole)}: {words}"
     reasons: dict[str, list[Sweep]] = {}
     for sweep in found:
-        for text in dict.fromkeys(row.reason.text for row in sweep.failed if row.reason):
-            reasons.setdefault(text, []).append(sweep)
+        for row in sweep.failed[:1]:  # larger sizes fail alike
+            reasons.setdefault(row.reason.text if row.reason else "", []).append(sweep)
     yield from (f"{_all(those, place, whole=whole)}: {text}" for text, those in reasons.items())
 
 

@@ -39,7 +39,7 @@ def of_row(row: Measurement) -> Record:
     """Return the record of a measured row; without a figure it says why."""
     cells = {
         **_case(row.case),
-        "route": row.route or row.case.route,
+        "route": row.route,
         "status": row.status,
         "flags": " ".join(row.flags),
         "reason": _why(row.reason),
@@ -63,7 +63,7 @@ def _seconds(row: Measurement) -> float:
 def of_fit(fit: Fit) -> Record:
     """Return the record of a model of copies."""
     status = {"status": "fits" if fit.fits else "does not fit"}
-    cells = {**_case(fit.case), "route": fit.case.route, **status, "n": len(fit.sizes)}
+    cells = {**_case(fit.case), **status, "n": len(fit.sizes)}
     return Record("fit", fit.id, cells, fit.metrics)
 
 

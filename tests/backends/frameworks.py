@@ -3,15 +3,12 @@
 import os
 from importlib.util import find_spec
 
-import numpy as np
 import pytest
-from buffers import got, sent
 from sessions import backend
 
 from gpumap.backends import load
 from gpumap.backends import probe as module
 from gpumap.backends.base import Host
-from gpumap.dtypes import ROUNDING, numpy_dtype, storage
 from gpumap.machine import topology
 
 BROKEN = {
@@ -40,18 +37,3 @@ def probe_of(name, source, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda _: True)
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     return load(name, Host(env, MACHINE, patience=1.0)).probe()
-
-
-def assert_products(session, rng):
-    """Products of every type that a session has, whole and with a long inner length, are right."""
-    for arithmetic in ("float32", "float64", "float16", "bfloat16"):
-        if arithmetic not in {"float32", *session.features}:
-            continue
-        held, rounding = numpy_dtype(storage(arithmetic)), ROUNDING[arithmetic]
-        a, b = (rng.uniform(-1, 1, shape).astype(held) for shape in ((48, 700), (700, 24)))
-        out = session.empty((48, 24), storage(arithmetic))
-        session.gemm(sent(session, a), sent(session, b), out)
-        wide = np.longdouble
-        exact, terms = a.astype(wide) @ b.astype(wide), abs(a.astype(wide)) @ abs(b.astype(wide))
-        room = (700 * rounding.add) * terms + rounding.write * abs(exact)
-        assert (abs(got(out).astype(wide) - exact) <= room).all(), arithmetic

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from backends.frameworks import BROKEN, MACHINE, assert_products, needs, probe_of
+from backends.frameworks import BROKEN, MACHINE, needs, probe_of
 from buffers import got, sent
 from flat_report import loads
 from sessions import opened
@@ -68,22 +68,6 @@ def test_jax_takes_no_memory_before_it_uses_it():
 
 
 @needs_jax
-def test_products_of_every_type_are_as_exact_as_their_sums_allow():
-    """float64 is 64 bits; as NumPy's where both have the type."""
-    rng = np.random.default_rng(3)
-    a, b = (rng.uniform(-1, 1, (96, 96)) for _ in range(2))
-    with opened("jax", "numpy") as sessions:
-        assert_products(sessions[0], rng)
-        products = []
-        for session in sessions:
-            out = session.empty((96, 96), "float64")
-            session.gemm(sent(session, a), sent(session, b), out)
-            products.append(got(out))
-        assert products[0].dtype == np.float64
-        assert np.allclose(*products, rtol=0, atol=2 * 96 * 2.0**-52 * 96)
-
-
-@needs_jax
 def test_a_copy_is_waited_for_by_both_its_sessions():
     """It is in the queue of the one that it was requested of; the host waits for no copy."""
     with opened("jax", "jax") as (here, there):
@@ -133,24 +117,6 @@ def test_a_result_may_take_the_place_of_a_factor(sides):
 
 
 @needs_jax
-def test_a_source_that_changes_after_it_was_waited_for_changes_nothing():
-    """JAX may use an array's memory as its own; what is on a device is a copy."""
-    array = np.ones((1 << 16,), "float32")
-    with opened("jax") as (session,):
-        buffer = sent(session, array)
-        other = session.empty(array.shape, "float32")
-        session.copy(buffer, other)
-        session.synchronize()
-        array[:] = 7
-        session.upload(array, buffer)
-        assert (got(other) == 1).all()
-        fetched = got(buffer)
-        session.upload(np.zeros_like(array), buffer)
-        session.synchronize()
-        assert (fetched == 7).all()
-
-
-@needs_jax
 def test_nothing_is_compiled_twice():
     """The first product of its shapes compiles; those that are measured do not."""
     import jax
@@ -173,39 +139,11 @@ def test_nothing_is_compiled_twice():
 
 
 @needs_jax
-def test_what_jax_has_not_is_said():
-    """No kernels, no TF32, no pinned memory, no times of the device; too much is out of memory."""
-    with opened("jax") as (session,):
-        one = session.empty((4, 4), "float32")
-        for call in (
-            lambda: session.run("fill", one, 1.0, size=4),
-            lambda: session.gemm(one, one, one, tf32=True),
-            lambda: session.host((4,), "float32", "pinned"),
-        ):
-            with pytest.raises(Unsupported):
-                call()
-        mark = session.mark()
-        assert (session.seconds(mark, mark), session.at(mark)) == (None, None)
-        with pytest.raises(OutOfMemory):
-            session.empty((1 << 50,), "uint8")
+def test_errors_of_jax_are_errors_of_gpumaps():
     import jax
 
     assert outcome(jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: full")).error is OutOfMemory
     assert outcome(jax.errors.JaxRuntimeError("UNIMPLEMENTED: no")).error is Unsupported
-
-
-@needs_jax
-def test_a_report_says_that_processors_are_shared(gpumap):
-    """Two of JAX's are one hardware, so no speed-up is claimed of them."""
-    env = {"JAX_NUM_CPU_DEVICES": "2", "JAX_PLATFORMS": "cpu"}
-    done = gpumap("bench", "dot", "a->cpu0;b->cpu1", "--backend", "jax", "--size", "64",
-                  "--budget", "3s", "--format", "json", **env)  # fmt: skip
-    report = loads(done.out)
-    assert done.code == 0, done.err
-    assert "shared-hardware" in [note["code"] for note in report["map"]["notes"]]
-    assert {row["check"]["passed"] for row in report["measurements"] if row["status"] == "ok"} == {
-        True
-    }
 
 
 @needs_jax

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import Mock
 
 import pytest
@@ -106,15 +105,6 @@ def test_a_driver_that_hangs_with_a_child_of_its_own(driver, tmp_path, monkeypat
     until(lambda: not lives(int(note.read_text())))
 
 
-@pytest.mark.parametrize(("limit", "cpu", "code"), [
-    (27.0, 10.0, "still-working"), (27.0, 5.0, "no-answer"), (8.0, 3.0, "still-working"),
-    (8.0, 2.9, "no-answer"), (2.5, 1.2, "no-answer"),
-])  # fmt: skip
-def test_who_used_the_processor_was_working(limit, cpu, code):
-    """Importing a library takes a second or two; what hangs has no more."""
-    assert _unanswered("pygpu", limit, cpu)[2] == code
-
-
 @pytest.mark.parametrize(("limit", "advised"), [(5.0, True), (27.0, False)])
 def test_who_had_all_the_time_is_not_told_how_to_get_it(limit, advised):
     """A library that is requested by name has the time of every driver."""
@@ -131,8 +121,7 @@ def test_nvidias_fix_is_for_nvidias_driver(tmp_path, name, there, advised):
     """CuPy has no other; of OpenCL the kernel tells whether it is loaded."""
     if there:
         (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
-    silent, working = (_unanswered(name, 27.0, cpu, tmp_path)[1].lower() for cpu in (0.5, 20.0))
-    assert ("nvidia" in silent, "nvidia" in working) == (advised, False)
+    assert ("nvidia" in _unanswered(name, 27.0, tmp_path)[1].lower()) == advised
 
 
 def test_time_in_which_a_child_waits_for_a_core_is_not_its_drivers(tmp_path, monkeypatch):
@@ -153,17 +142,6 @@ def test_each_answer_of_a_child_has_its_own_limit(monkeypatch):
     late = _Late(5.0, 10.0)
     lines = ("", "imported", "imported", "imported")
     assert [late(line, 0.0) for line in lines] == [False, False, False, True]
-
-
-def test_the_cpu_time_of_a_child_is_its_own():
-    """Another child, which ends while it is waited for, has had more."""
-    busy = "import time\nwhile time.process_time() < 0.5: pass"
-    with ThreadPoolExecutor(2) as pool:
-        idle = (sys.executable, "-c", "import time; time.sleep(60)")
-        job = pool.submit(module.run_child, idle, dict(os.environ), 5.0)
-        pool.submit(subprocess.run, [sys.executable, "-c", busy], check=True).result()
-        ended = job.result()
-    assert (ended.code, ended.cpu < 0.5) == (None, True)
 
 
 def test_a_child_that_no_signal_ends_is_not_waited_for(monkeypatch):

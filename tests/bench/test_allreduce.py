@@ -19,7 +19,6 @@ from gpumap.bench.exchanges import (
     exact_sum,
 )
 from gpumap.engine.needs import check_any
-from gpumap.engine.sizes import Size
 from gpumap.errors import QuestionError
 from gpumap.model import replace
 
@@ -58,7 +57,7 @@ def test_each_rank_gives_something_else(ranks):
 
 def test_bandwidths_follow_from_the_time():
     """S over T, and 2 (N - 1) / N of that: what nccl-tests calls algbw and busbw."""
-    _, rows = measured(gpu(0), gpu(1), gpu(2), params=Params((Size(4000),), sweep=(64, 512)))
+    _, rows = measured(gpu(0), gpu(1), gpu(2), params=Params((4000,), sweep=(64, 512)))
     assert {row.status for row in rows} == {"ok"}
     for row in rows:
         time, nbytes = row.metrics["time"].value, row.case.params["bytes"]
@@ -91,7 +90,7 @@ def test_what_is_left_after_many_iterations_is_proved_once_more():
 
 
 def test_the_plan_takes_at_least_what_is_allocated(counted):
-    params = Params((Size(40_000), Size(400)), sweep=(64, 4096))
+    params = Params((40_000, 400), sweep=(64, 4096))
     benchmark, _ = measured(gpu(0), gpu(1), gpu(2), params=params, kind=counted)
     for device, most in counted.highest.items():
         assert most <= benchmark.plan.memory[device]
@@ -103,14 +102,14 @@ def test_the_plan_takes_at_least_what_is_allocated(counted):
 ])  # fmt: skip
 def test_what_cannot_be_exchanged_is_said(count, nbytes, said):
     bindings = world(*(gpu(n) for n in range(count))).bindings
-    params = Params((Size(nbytes),))
+    params = Params((nbytes,))
     assert refusal(QuestionError, check_request, bindings, params).message == said
-    check_request(world(gpu(0), gpu(1)).bindings, Params((Size(4),)))
+    check_request(world(gpu(0), gpu(1)).bindings, Params((4,)))
 
 
 def test_a_plan_of_skipped_rows_is_refused():
     """Nothing measured is no pass: each reason is said once, and with one row it is none."""
-    bindings, sizes = world(gpu(0), gpu(1)).bindings, (Size(400), Size(4000))
+    bindings, sizes = world(gpu(0), gpu(1)).bindings, (400, 4000)
     here = LocalRanks(())
     alone = plan(bindings, here, Params(sizes, ("native",), sweep=()))
     said = "native is there with --comm mpi, torch or nccl only"

@@ -1,48 +1,51 @@
-"""Calls of a break-even as cases of the runner: which sizes follow, and what follows from them."""
+"""Calls of a break-even, size by size, and the size from which on a device pays."""
 
 import math
 
 import pytest
 from cases import called
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from worlds import SETTINGS, again, gpu, rows_on, world
 
 from gpumap.backends.fake.script import FakeHost
-from gpumap.bench.breakeven import Calls, with_break_evens
+from gpumap.bench.breakeven import calls_of, with_break_evens
 from gpumap.bench.selectors import selector
 from gpumap.bench.sweeps import sweeps
+from gpumap.bench.transfer import Params, Transfer
 from gpumap.bench.workloads import WORKLOADS
-from gpumap.engine.base import OpenDevices
-from gpumap.machine.blas import Cores
-from gpumap.model import Reason, replace
+from gpumap.engine.fit import Point, break_even
+from gpumap.model import Estimate, Reason, replace
 
 SMALL = replace(WORKLOADS["affine"], sweep=(1, 8, 64, 512, 4096))
 HOST = FakeHost(rate=2.0**26, latency=2.0**-14)
 
 
-def calls_on(here, workload=SMALL, sizes=()):
-    devices = OpenDevices(here.bindings, here.sessions, here.clock, again(here), 1)
-    return Calls(devices, Cores(1), (workload,), sizes)
-
-
-def measured(*scripts, settings=SETTINGS, **how):
+def measured(*scripts, settings=SETTINGS):
     here = world(*scripts, host=HOST)
-    return rows_on(here, calls_on(here, **how), settings)
+    benchmark = Transfer(replace(here, again=again(here)), Params((), ("affine",)))
+    benchmark.plan = replace(benchmark.plan, groups=(calls_of(here.bindings, [SMALL]),))
+    return rows_on(here, benchmark, settings)
 
 
-def sizes(rows, name="affine", of="a"):
-    return [r.case.params["bytes"] for r in rows if (r.case.name, r.case.names) == (name, (of,))]
+def sizes(rows, of="a"):
+    found = ((row.case.name, row.case.names) == ("affine", (of,)) for row in rows)
+    return [row.case.params["bytes"] for row, mine in zip(rows, found, strict=True) if mine]
 
 
-def test_each_size_has_the_host_and_all_calls_of_each_device_in_one_group():
-    here = world(gpu(0), gpu(1), host=HOST)
-    (group,) = calls_on(here).plan.groups
-    found = [(case.name, case.names, case.params.get("resident")) for case in group.cases]
+def test_each_size_has_the_host_and_all_calls_of_each_device():
+    """They are kept or left out together, and take no more than six blocks."""
+    bindings = world(gpu(0), gpu(1)).bindings
+    group = calls_of(bindings, [SMALL])
+    found = [(case.name, case.names, case.params.get("resident")) for case in group.cases[:5]]
     assert found == [("host", ("a",), None), *(
-        (name, (of,), resident) for of in "ab"
-        for name, resident in (("affine", "false"), ("affine", "true"))
+        ("affine", (of,), resident) for of in "ab" for resident in ("false", "true")
     )]  # fmt: skip
-    assert {case.against for case in group.cases if case.name == "affine"} == {group.cases[0].id}
-    assert (group.blocks, group.order) == (6, ((0, 1, 2, 3, 4),))
+    assert {case.against for case in group.cases[1:5]} == {group.cases[0].id}
+    assert (group.blocks, group.order[:2]) == (6, ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9)))
+    both = calls_of(bindings, WORKLOADS.values())
+    done = [case.work.operations for case in both.cases]
+    assert done == sorted(done)
 
 
 def test_a_limit_selects_the_smallest_size():
@@ -52,56 +55,30 @@ def test_a_limit_selects_the_smallest_size():
     assert sizes(rows) == [40]
 
 
-def test_a_crossing_comes_first_then_larger_sizes_then_the_set_up():
-    """It is between two sizes of the sweep; the set-up is of the largest win."""
+def test_every_size_is_measured_in_six_blocks():
     longer = replace(SETTINGS, blocks=40)
     rows = measured(gpu(0, latency=2.0**-12, rate=2.0**30), settings=longer)
-    swept = [40 * n for n in SMALL.sweep]
-    found = list(dict.fromkeys(sizes(rows)))
-    assert [size for size in found if size in swept] == swept
-    crossing = [size for size in found if size not in swept]
-    assert 0 < len(crossing) <= 4
-    assert found.index(max(crossing)) < found.index(swept[-1])
-    assert max(crossing) < swept[3]
-    assert sizes(rows, "setup") == [swept[-1]] * 2
-    assert {row.status for row in rows} == {"ok"}
-    assert {len(row.samples.seconds) for row in rows} == {6}
+    assert sizes(rows) == [40 * n for n in SMALL.sweep for _ in range(2)]
+    assert {(row.status, len(row.samples.seconds)) for row in rows} == {("ok", 6)}
 
 
-def test_a_requested_size_is_taken_apart_beside_the_host():
-    rows = measured(gpu(0), sizes=(400, 20))
-    assert sizes(rows, "parts") == [400]
-    (row,) = (row for row in rows if row.case.name == "parts")
-    assert set(row.samples.phases) == {"upload", "compute", "download"}
-    whole = sum(seconds for (seconds, *_) in row.samples.phases.values())
-    assert whole == pytest.approx(row.samples.seconds[0], rel=0.01)
-    moved, _ = sweeps(rows)
-    assert 400 in moved.hosts
-
-
-def test_a_device_that_is_wrong_climbs_no_further_and_the_other_does():
+def test_a_device_that_is_wrong_breaks_even_nowhere_and_the_other_does():
     rows = measured(gpu(0, fault="wrong-product"), gpu(1))
-    assert sizes(rows) == [40] * 2
-    assert {40, 40 * 4096} <= {*sizes(rows, of="b")}
     done = with_break_evens(rows, 0.95)
-    evens = {row.case.names for row in done if "break_even" in row.metrics}
-    assert evens == {("b",)}
+    assert {row.case.names for row in done if "break_even" in row.metrics} == {("b",)}
 
 
-def test_without_time_no_size_follows():
+def test_without_time_the_large_sizes_are_left_out():
     """The sizes that were measured tell what they can; the run says where it stopped."""
     late = replace(SETTINGS, budget=0.5)
     rows = measured(gpu(0, latency=2.0**-12, rate=2.0**22), settings=late)
     moved, resident = sweeps(rows)
     assert moved.stopped == resident.stopped == "budget"
     assert 40 <= moved.measured_to < 40 * 4096
-    assert not any(row.case.name == "setup" for row in rows)
 
 
 def test_a_device_without_room_is_well():
-    here = world(gpu(0, memory=1 << 12), host=HOST)
-    rows = rows_on(here, calls_on(here), SETTINGS)
-    moved, _ = sweeps(rows)
+    moved, _ = sweeps(rows := measured(gpu(0, memory=1 << 12)))
     assert (moved.stopped, moved.failed) == ("no-host-memory", [])
     assert "failed" not in {row.status for row in rows}
 
@@ -124,16 +101,54 @@ def test_a_call_that_failed_leaves_no_crossing(bound):
     assert not any("break_even" in r.metrics for r in with_break_evens([*others, lost], 0.95))
 
 
-def test_a_set_up_is_paid_by_what_the_calls_of_its_size_save(bound):
-    """Less what a later call takes; of several, the interval is from the least to the most."""
-    rows = called(bound, (100, 1.0, 2.0), (10_000, 3.0, 1.0))
-    keys = {**rows[-1].case.params, "workload": "affine"}
-    first = replace(rows[-1].case, name="setup", params=keys)
-    samples = replace(rows[-1].samples, seconds=(5.0, 5.0, 9.0, 5.0, 7.0, 5.0))
-    done = with_break_evens([*rows, replace(rows[-1], case=first, samples=samples)], 0.95)
-    figure = done[1].metrics["calls_to_amortise_setup"]
-    assert (figure.value, figure.low, figure.high) == (2.0, 2.0, 4.0)
-    without = with_break_evens(rows, 0.95)[1].metrics
-    assert "calls_to_amortise_setup" not in without
-    never = with_break_evens(called(bound, (100, 1.0, 2.0)), 0.95)[1].metrics
-    assert never["calls_to_amortise_setup"].value == math.inf
+LOSES, WINS, EVEN = (0.5, 0.4, 0.6), (2.0, 1.9, 2.1), (1.1, 0.9, 1.3)
+
+
+def points(*ratios):
+    return [Point(10 ** (n + 1), Estimate(*ratio, "1")) for n, ratio in enumerate(ratios)]
+
+
+def crossing(low, high, side=None):
+    """Return where the line between the logarithms of two ratios, or that of its end, is zero."""
+    ends = [math.log(ratio[side or 0] / ratio[0]) for ratio in (low, high)]
+    sign = -1 if side == 1 else 1
+
+    def at(share):
+        line = (1 - share) * math.log(low[0]) + share * math.log(high[0])
+        return line + sign * math.hypot((1 - share) * ends[0], share * ends[1])
+
+    share = next(n / 10**4 for n in range(10**4 + 1) if at(n / 10**4) >= 0.0)
+    scales = 10 ** (1 + share), 10 + 90 * share, 1 / (0.1 - 0.09 * share)
+    return scales[side or 0]
+
+
+MIDDLE, LOW = crossing(LOSES, EVEN), crossing(LOSES, EVEN, side=2)
+HIGH = crossing(EVEN, WINS, side=1)
+
+
+@pytest.mark.parametrize(("ratios", "found"), [
+    ([LOSES, WINS],
+     (math.sqrt(1000), crossing(LOSES, WINS, side=2), crossing(LOSES, WINS, side=1))),
+    ([LOSES, EVEN, WINS], (MIDDLE, LOW, 10 * HIGH)), ([EVEN, WINS], (10, 0, HIGH)),
+    ([WINS, LOSES], (10, 0, 10)), ([LOSES, EVEN], (MIDDLE, LOW, math.inf)),
+    ([LOSES, LOSES], (math.inf,) * 3),
+])  # fmt: skip
+def test_it_pays_where_the_line_between_the_ratios_crosses_one(ratios, found):
+    """Its interval ends where the line's own does; without a clear winner it has no end."""
+    figure = break_even(points(*ratios))
+    assert found == pytest.approx((figure.value, figure.low, figure.high), rel=0.001)
+
+
+@given(st.floats(0.0, 1e-5), st.floats(1e-6, 1e-3), st.floats(1.1, 100.0), st.floats(1.1, 64.0))
+def test_the_truth_is_between_lines_that_bend(host, device, faster, step):
+    """Without noise, of times that are a latency and a bandwidth, however far apart the sizes."""
+    per_byte = 1e-9
+    truth = (device - host) / (per_byte * (1 - 1 / faster))
+    assume(truth > 2 * step)
+    sizes = [round(truth / step), round(truth * step)]
+    ratios = [(host + n * per_byte) / (device + n * per_byte / faster) for n in sizes]
+    found = break_even(
+        [Point(n, Estimate(r, r, r, "1")) for n, r in zip(sizes, ratios, strict=True)]
+    )
+    slack = 1 + 1e-6
+    assert found.low / slack <= truth <= found.high * slack

@@ -10,7 +10,7 @@ from gpumap.engine import stopping
 from gpumap.engine.control import KEY, SIZE, Controlled, controlled
 from gpumap.engine.verify import host_bytes
 from gpumap.errors import OutOfMemory, Unsupported, WrongDataError
-from gpumap.model import Group, Reason, replace
+from gpumap.model import Group, replace
 
 MATRICES = 3 * 4 * SIZE**2  # bytes on a device
 PARAMS = Params((64, 128), cases=("solo",))
@@ -88,21 +88,6 @@ def test_a_control_stands_just_before_each_sample(size, each):
 def test_the_numbers_are_the_same_in_every_run(params):
     first, other = (measured(gpu(0), params=each)[2][0] for each in (PARAMS, params))
     assert first.check == other.check
-
-
-@pytest.mark.parametrize("after", [0, 3, 15, 25, 35])
-def test_a_control_on_a_lost_device_is_skipped(after):
-    """The rows of its group say what is wrong: one error is enough. Others go on."""
-    _, rows, controls = measured(gpu(0), gpu(1, fault="lost", fault_after=after))
-    lost = Reason("device-lost", "cuda1 no longer answers")
-    found = [(row.status, row.reason) for row in rows if row.case.names == ("b",)]
-    assert ("failed", lost) in found
-    for row in controls:
-        if row.case.names == ("a",) or row.status == "ok":
-            assert (row.status, row.reason) == ("ok", None)
-        else:
-            assert (row.status, row.reason, row.metrics) == ("skipped", lost, {})
-    assert controls[-1].status == "skipped"
 
 
 @pytest.mark.parametrize(("error", "status", "code"), [

@@ -240,17 +240,6 @@ def test_a_lost_device_takes_only_its_own_rows(after):
             assert (row.status, row.stop.n) == ("ok", 6)
 
 
-def test_samples_before_a_loss_within_a_size_are_kept():
-    for after in range(8, 100):
-        (row,) = rows_of(gpu(0, rate=2.0**20, fault="lost", fault_after=after), params=ONE)
-        if row.samples is not None and row.samples.seconds:
-            break
-    taken = row.samples
-    assert (row.status, row.reason.code, row.metrics) == ("failed", "device-lost", {})
-    assert taken.seconds == (0.5,) * len(taken.blocks)
-    assert [len(taken.blocks)] == [len(spans) for spans in taken.intervals.values()]
-
-
 @pytest.mark.parametrize("after", range(5, 60))
 def test_what_is_not_supported_in_any_phase(after):
     """Once is enough: no error of a device is forgotten because the next command goes well."""

@@ -14,7 +14,7 @@ from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.train import Train
 from gpumap.bench.train_workers import LocalWorkers
-from gpumap.bench.transfer import CASES, Size, Transfer
+from gpumap.bench.transfer import CASES, Transfer
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.engine.needs import check_memory
 from gpumap.engine.verify import HOLDS, SCRIPTED, is_hollow, lighten
@@ -72,7 +72,7 @@ def dot(here, sizes=(192,)):
 
 
 def transfer(here):
-    params = TransferParams((Size(100_000),), CASES[:4], sweep=(64, 70_000))
+    params = TransferParams((100_000,), CASES[:4], sweep=(64, 70_000))
     return Transfer(replace(here, again=another(here)), params)
 
 
@@ -81,7 +81,7 @@ def chain(here):
 
 
 def allreduce(here):
-    params = AllReduceParams((Size(100_000),), sweep=(64, 80_000))
+    params = AllReduceParams((100_000,), sweep=(64, 80_000))
     return AllReduce(here.bindings, LocalRanks(tuple(here.sessions.values())), params)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tables import table
 
 from gpumap.engine.needs import check_memory
-from gpumap.engine.sizes import Size, counts, squares, transfers
+from gpumap.engine.sizes import counts, squares, transfers
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Device, DeviceRef, Kind, Plan
 
@@ -19,8 +19,7 @@ OPTION = {"squares": "--size: ", "transfers": "--sizes: ", "counts": "--devices:
 @pytest.mark.parametrize(("read", "text", "sizes"), TABLES["right"])
 def test_sizes_as_they_are_written(read, text, sizes):
     """Single ones, several in their order, a range by a factor; two words of Theano's users."""
-    expected = [Size(*size) for size in sizes] if read == "transfers" else sizes
-    assert list(READ[read](text)) == expected
+    assert list(READ[read](text)) == sizes
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import ClassVar
 from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, device_of
 from gpumap.bench.dot import Dot, Params
-from gpumap.bench.transfer import CASES, Size, Transfer
+from gpumap.bench.transfer import CASES, Transfer
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.engine.base import Settings
 from gpumap.engine.control import Controlled, controlled
@@ -126,7 +126,7 @@ def again(here):
 
 
 def copies_on(here, *sizes, cases=CASES[:4], sweep=()):
-    params = TransferParams(tuple(map(Size, sizes)), cases, sweep=sweep)
+    params = TransferParams(sizes, cases, sweep=sweep)
     return Transfer(replace(here, again=again(here)), params)
 
 

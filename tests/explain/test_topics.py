@@ -137,7 +137,7 @@ def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
 
 
 columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
-LISTS = (MODEL, models.BREAK_EVENS, models.CALLS, *verdicts.COLUMNS.values(),
+LISTS = (MODEL, models.BREAK_EVENS, *verdicts.COLUMNS.values(),
          *columns, *watched.COLUMNS.values(), *predicted.PREDICTED.values())  # fmt: skip
 CONCEPTS = ("map", "control", "block", "reference", "ideal", "hardware", "resident", "does not fit",
             "Theano's ratio", "load", "busy", "stolen")  # fmt: skip

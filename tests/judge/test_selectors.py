@@ -21,7 +21,7 @@ from gpumap.report.diagnostics import render
 TABLE = table(__file__)
 METRICS = SCHEMA["$defs"]["Metrics"]["properties"]
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=";"), min_size=1)
-COPY = {"bytes": 400, "size_name": "small", "memory": "pinned", "mode": "sync", "pattern": "alone"}
+COPY = {"bytes": 400, "memory": "pinned", "mode": "sync", "pattern": "alone"}
 
 
 def row(*arguments, **keywords):

@@ -57,10 +57,6 @@ def test_a_chain_is_built_for_its_weights(element, architecture, inner, columns)
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("element", REAL)
-@pytest.mark.parametrize("columns", [None, 1, 10, 1000])
-def test_training_is_compiled_with_and_without_a_softmax(element, architecture, columns):
-    """A row's columns are what the text is built for; the other kernels do without them."""
-    built = {"COLUMNS": columns} if columns else {}
-    ptx = compiled(KERNELS["softmax"].text("cuda"), architecture, element, **built)
-    expected = {name for name in TRAINING if columns or name != "softmax"}
-    assert {name for name in TRAINING if f".entry {name}(" in ptx} == expected
+def test_training_is_compiled(element, architecture):
+    ptx = compiled(KERNELS["sgd"].text("cuda"), architecture, element)
+    assert all(f".entry {name}(" in ptx for name in TRAINING)

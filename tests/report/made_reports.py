@@ -222,7 +222,7 @@ def dry_run(names=("a", "b"), text="x"):
 
 def copies(names=("a", "b"), text="x"):
     (bound, _) = bindings(names, text)
-    params = {"bytes": 400, "size_name": text, "memory": text, "mode": "sync", "pattern": "alone"}
+    params = {"bytes": 400, "memory": text, "mode": "sync", "pattern": "alone"}
     copy = planned_case("transfer", "h2d", params, (bound,), model.Work(bytes_to_device=400))
     figures = {"time": figure(5e-6), "bandwidth": figure(8e7, "B/s")}
     row = replace(ok(copy, 5e-6), metrics=figures, check=model.Check("bytes", True, nbytes=400))  # noqa: FBT003

@@ -94,7 +94,7 @@ def test_the_closed_lists_are_those_of_the_code():
     causes = SCHEMA["$defs"]["Explanation"]["properties"]["cause"]["enum"]
     assert causes == sorted({*CAUSES, *transfer_causes.CAUSES})
     phases = SCHEMA["$defs"]["Samples"]["properties"]["phases_s"]["propertyNames"]["enum"]
-    assert phases == [*PHASES, "upload", "download"]
+    assert phases == [*PHASES]
 
 
 def test_what_hardware_a_device_is_has_one_order():

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from made_reports import bindings, case, copies, device, figure, listed, made, passed, skipped
+from made_reports import bindings, case, copies, device, listed, made, passed, skipped
 
 from gpumap import model
 from gpumap.judge import answers
@@ -12,8 +12,6 @@ from gpumap.report import Style
 from gpumap.results.mapped import DEVICE_COLUMNS, device_row
 from gpumap.results.rows import tables
 from gpumap.results.shown import render
-
-SPENT = {"upload": (1e-4,), "compute": (5e-5,), "download": (2e-5,)}  # of 200 us
 
 
 def driven(report, *backends):
@@ -24,13 +22,8 @@ def driven(report, *backends):
         return replace(found, case=replace(found.case, bindings=bound))
 
     (fit,), (copy, *calls) = report.fits, report.measurements
-    keys = {**calls[0].case.params, "bytes": 400}
-    parts = model.Measurement(
-        replace(calls[0].case, name="parts", params=keys), "ok",
-        samples=model.Samples(phases=SPENT), metrics={"time": figure(2e-4)},
-    )  # fmt: skip
     late = replace(calls[3], status="skipped", reason=model.Reason("budget", "late"))
-    rows = [*calls[:3], late, parts]
+    rows = [*calls[:3], late]
     return replace(
         report,
         fits=tuple(by(fit, backend) for backend in backends),
@@ -48,7 +41,7 @@ def taken(name, names, n, **gains):
 
 
 def on(report):
-    shown = ("model", "break-even:", "100 calls")
+    shown = ("model", "break-even:")
     found = [t for t in tables(report, verbose=True) if t.title.startswith(shown)]
     return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
 
@@ -96,7 +89,7 @@ def test_a_negative_cost_is_never_printed(low, high, slowest, most):
 )
 def test_rows_of_several_backends_are_told_apart(backends, shown):
     report = driven(copies(), *backends)
-    assert on(report) == [shown] * 3
+    assert on(report) == [shown] * 2
     text = render("plain", report, Style(verbose=True))
     assert f"{', '.join(f'y=x.w+b on {place}' for place in shown)}: looked no further" in text
 

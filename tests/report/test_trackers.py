@@ -162,7 +162,7 @@ def test_every_metric_has_one_direction_or_none():
     assert of_unit_1 == {
         "speedup": False, "speedup_observed": False, "speedup_over_one": False,
         "speedup_over_host": False, "efficiency": False, "overlap": False, "accuracy": False,
-        "loss": True, "calls_to_amortise_setup": True,
+        "loss": True,
         "ideal": None, "ideal_balanced": None, "undisturbed": None, "epochs": None,
     }  # fmt: skip
     assert [metric for metric, unit in UNITS.items() if better[metric] is not (unit in ("s", "B"))

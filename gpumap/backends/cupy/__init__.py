@@ -63,10 +63,10 @@ class CupyBackend(ProbedBackend):
         """Open a device with a stream of its own."""
         from gpumap.backends.cupy.session import CupySession
 
-        return CupySession(device, clock)
+        return CupySession(device, clock, self.features(device))
 
     def features(self, device: Device) -> frozenset[Feature]:
-        """Return what devices of its compute capability have; of peers that says nothing."""
+        """Return what devices of its compute capability have."""
         major = int(str(device.facts.get("compute_capability", "0")).partition(".")[0] or 0)
         found: set[Feature] = {"events", "kernels", "pinned", "float16", "float64"}
         if major >= _AMPERE:

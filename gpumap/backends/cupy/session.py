@@ -14,6 +14,7 @@ import numpy as np
 from cupy.cuda import runtime
 
 from gpumap.backends.base import (
+    EventMark,
     Peak,
     Product,
     Session,
@@ -21,26 +22,23 @@ from gpumap.backends.base import (
     check_copy,
     check_download,
     kernel_named,
-    pageable,
-    require,
 )
 from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, peak
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared
 from gpumap.backends.peers import reached
 from gpumap.backends.third_party import Current, third_party_errors
-from gpumap.dtypes import has_bfloat16, numpy_dtype
+from gpumap.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Feature, Route
     from gpumap.dtypes import Arithmetic, Array, Dtype
     from gpumap.model import Device
 
 
 _ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
-_AMPERE = 80  # compute capability 8.0: the first with bfloat16 and TF32
 
 
 class CupyPinned(Shared):
@@ -54,25 +52,16 @@ class CupyPinned(Shared):
         super().__init__(session, int(self._memory), max(nbytes, 1))
 
 
-class CupyMark:
-    """A CUDA event, recorded."""
-
-    def __init__(self, session: CupySession, event: Any) -> None:
-        self.session = session
-        self.event = event
-
-
 class CupySession(Session):
     """One stream on one CUDA device."""
 
-    def __init__(self, device: Device, clock: Clock) -> None:
-        self.device = device
+    def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
+        self.device, self.features = device, features
         self.ordinal = int(device.ref.index or 0)
         self._held: list[Any] = []  # host memory of copies that may not have run yet
         self._closed = False
         with third_party_errors(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
-            self.features = _features(self.ordinal)
         self._current = Current(device, on, self._stream)
         self._kernels = Kernels(device, self._current)
         self._products = Products(self, self._current)
@@ -94,13 +83,9 @@ class CupySession(Session):
         with self.current():
             return CupyBuffer(self, cupy.empty(shape, held), numpy_dtype(dtype))
 
-    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return host memory; pinned is never replaced by pageable."""
-        if memory == "pageable":
-            return pageable(shape, numpy_dtype(dtype))
-        require(self, memory, f"{memory} host memory")
+    def _pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         with self.current():
-            return CupyPinned(self, bytes_of(shape, numpy_dtype(dtype))).array(shape, dtype)
+            return CupyPinned(self, bytes_of(shape, dtype)).array(shape, dtype)
 
     def upload(self, source: Array, target: CupyBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory, which is kept until it was waited for.
@@ -155,26 +140,26 @@ class CupySession(Session):
             ]
         return self._kernels.prepared(launches, built)
 
-    def mark(self) -> CupyMark:
+    def mark(self) -> EventMark:
         """Queue an event and return it."""
         with self.current():
-            return CupyMark(self, self._stream.record(cupy.cuda.Event()))
+            return EventMark(self, self._stream.record(cupy.cuda.Event()))
 
-    def wait(self, mark: Mark) -> None:
+    def wait(self, mark: Any) -> None:
         """Let what is queued from now on start only after `mark`, of any session."""
-        if not isinstance(mark, CupyMark):
+        if not isinstance(mark.session, CupySession):
             mark.session.synchronize()
         elif mark.session is not self:
             with self.current():
                 self._stream.wait_event(mark.event)
 
-    def seconds(self, start: CupyMark, stop: CupyMark) -> float:
+    def seconds(self, start: EventMark, stop: EventMark) -> float:
         """Return the time between two events by the device's clock."""
         with self.current():
             stop.event.synchronize()
             return float(cupy.cuda.get_elapsed_time(start.event, stop.event)) * 1e-3
 
-    def at(self, mark: CupyMark) -> float:
+    def at(self, mark: EventMark) -> float:
         """Return the host time of a mark, counted from a base event."""
         return self._host_times.at(mark)
 
@@ -212,23 +197,6 @@ class CupySession(Session):
     def current(self) -> Current:
         """Make device and stream current, and turn CuPy's errors into gpumap's."""
         return self._current
-
-
-def _features(ordinal: int) -> frozenset[Feature]:
-    """Return what the device, and the other devices beside it, allow."""
-    ampere = int(cupy.cuda.Device(ordinal).compute_capability) >= _AMPERE
-    others = (n for n in range(runtime.getDeviceCount()) if n != ordinal)
-    has: dict[Feature, bool] = {
-        "events": True,
-        "kernels": True,
-        "pinned": True,
-        "float16": True,
-        "float64": True,
-        "bfloat16": ampere and has_bfloat16(),
-        "tf32": ampere,
-        "peer": any(runtime.deviceCanAccessPeer(ordinal, other) for other in others),
-    }
-    return frozenset(feature for feature, there in has.items() if there)
 
 
 def _peer_route(here: CupySession, there: CupySession) -> Route:

@@ -28,7 +28,6 @@ from gpumap.backends.base import (
     check_reshape,
     contiguous,
     has_data,
-    kernel_named,
     pageable,
     require,
 )
@@ -247,10 +246,8 @@ class FakeSession(Session):
 
     def prepare(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
-        known = kernel_named(kernel, self)
+        known = self._fitting(kernel, arguments, size)
         buffers = [a for a in arguments if isinstance(a, FakeBuffer)]
-        known.element(arguments, size)  # they fit
-        known.constants(arguments, size)
         nbytes = buffers[0].nbytes if buffers else 0
         out = _written_only(known, len(buffers))
         read = [buffer for place, buffer in enumerate(buffers) if place != out]

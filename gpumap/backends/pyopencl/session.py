@@ -8,20 +8,18 @@ that there is one of each kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
 from gpumap.backends.base import (
+    EventMark,
     Product,
     Session,
     bytes_of,
     check_copy,
     kernel_named,
-    pageable,
-    require,
 )
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.pyopencl.launch import (
@@ -40,21 +38,13 @@ from gpumap.errors import DeviceError, OutOfMemory
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.backends.base import Clock, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Route
     from gpumap.backends.pyopencl.launch import Launch
     from gpumap.dtypes import Array, Dtype
     from gpumap.model import Device
 
 _NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
-
-
-@dataclass(frozen=True, slots=True)
-class PyopenclMark:
-    """A marker command in a queue, and its event."""
-
-    session: PyopenclSession
-    event: Any
 
 
 class PyopenclSession(Session):
@@ -98,14 +88,8 @@ class PyopenclSession(Session):
                 native = allocate(self.context, nbytes)
         return PyopenclBuffer(self, native, shape, dtype)
 
-    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return host memory: pageable, or pinned where the device has memory of its own.
-
-        Pinned memory is a buffer, which stays mapped: copies read and write it as host memory.
-        """
-        if memory == "pageable":
-            return pageable(shape, dtype)
-        require(self, memory, f"{memory} host memory")
+    def _pinned(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return a buffer that stays mapped: copies read and write it as host memory."""
         nbytes = bytes_of(shape, dtype)
         with third_party_errors(self.device):
             native = allocate(self.context, nbytes, cl.mem_flags.ALLOC_HOST_PTR)
@@ -211,26 +195,26 @@ class PyopenclSession(Session):
         far = sum(buffer.nbytes for buffer in buffers) > self._facts.cache
         return far and not any(buffer.at % _ALIGNED for buffer in buffers)
 
-    def mark(self) -> PyopenclMark:
+    def mark(self) -> EventMark:
         """Queue a mark and return it."""
         with third_party_errors(self.device):
             event = cl.enqueue_marker(self._queue)
             self._queue.flush()
-        return PyopenclMark(self, event)
+        return EventMark(self, event)
 
-    def wait(self, mark: Mark) -> None:
+    def wait(self, mark: Any) -> None:
         """Let what is queued from now on start only after `mark`, of any session."""
-        if not isinstance(mark, PyopenclMark) or mark.session.context != self.context:
+        if not isinstance(mark.session, PyopenclSession) or mark.session.context != self.context:
             mark.session.synchronize()
         elif mark.session is not self:
             with third_party_errors(self.device):
                 self._events.append(cl.enqueue_barrier(self._queue, wait_for=[mark.event]))
 
-    def seconds(self, start: PyopenclMark, stop: PyopenclMark) -> float:
+    def seconds(self, start: EventMark, stop: EventMark) -> float:
         """Return the time between two marks by the device's own clock."""
         return (self._stamp(stop) - self._stamp(start)) * 1e-9
 
-    def at(self, mark: PyopenclMark) -> float:
+    def at(self, mark: EventMark) -> float:
         """Return the host time of a mark, counted from a base event."""
         return self._host_times.at(mark)
 
@@ -274,7 +258,7 @@ class PyopenclSession(Session):
                 cl.enqueue_nd_range_kernel(self._queue, kernel, launch.padded, launch.local)
             )
 
-    def _stamp(self, mark: PyopenclMark) -> int:
+    def _stamp(self, mark: EventMark) -> int:
         with third_party_errors(self.device):
             mark.event.wait()
             stamp: int = mark.event.profile.end

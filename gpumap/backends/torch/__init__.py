@@ -24,7 +24,7 @@ NAME = "torch"
 _AMPERE = 8  # major compute capability: the first with TF32
 _STAND_IN = "simulated"  # in the version of what stands in for an accelerator
 _FLOATS: frozenset[Feature] = frozenset({"float16", "float64", "bfloat16"})
-# What PyTorch calls a device, and what its sessions have; of peers that says nothing.
+# What PyTorch calls a device, and what its sessions have.
 _FEATURES: dict[str, frozenset[Feature]] = {
     "cuda": _FLOATS | {"events", "pinned"},
     "xpu": _FLOATS | {"events", "pinned"},

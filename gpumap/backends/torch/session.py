@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpumap.backends import base
-from gpumap.backends.base import Session, check_copy, check_download, require
+from gpumap.backends.base import EventMark, Session, check_copy, check_download
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared, behind
 from gpumap.backends.peers import reached
@@ -27,7 +27,7 @@ from gpumap.dtypes import numpy_dtype
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.backends.base import Clock, Feature, HostMemory, Mark, Product, Route
+    from gpumap.backends.base import Clock, Feature, Product, Route
     from gpumap.dtypes import Array, Dtype
     from gpumap.model import Device
 
@@ -43,14 +43,6 @@ class TorchPinned(Shared):
         """Return the bytes of a view of it, which PyTorch knows to be pinned."""
         start = self.offset(array)
         return self._memory[start : start + array.nbytes]
-
-
-class TorchMark:
-    """An event, recorded."""
-
-    def __init__(self, session: TorchSession, event: Any) -> None:
-        self.session = session
-        self.event = event
 
 
 class TorchSession(Session):
@@ -79,13 +71,9 @@ class TorchSession(Session):
             native = torch.empty(shape, dtype=tensor_type(held), device=self._on)
         return TorchBuffer(self, native, held)
 
-    def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
-        """Return host memory; pinned is never replaced by pageable."""
-        if memory != "pinned":
-            return super().host(shape, dtype, memory)
-        require(self, memory, "pinned host memory")
+    def _pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         with self.current:
-            return TorchPinned(self, base.bytes_of(shape, numpy_dtype(dtype))).array(shape, dtype)
+            return TorchPinned(self, base.bytes_of(shape, dtype)).array(shape, dtype)
 
     def upload(self, source: Array, target: TorchBuffer, repeat: int = 1) -> None:
         """Queue a copy from pinned memory; copy from any other."""
@@ -131,22 +119,22 @@ class TorchSession(Session):
         with self._products[tf32]:
             multiply(left, right, out.native, alpha, beta, repeat)
 
-    def mark(self) -> TorchMark:
+    def mark(self) -> EventMark:
         """Queue an event and return it."""
         with self.current:
             event = torch.Event(device=self._on, enable_timing=self._timed)
             event.record(self._stream)
-        return TorchMark(self, event)
+        return EventMark(self, event)
 
-    def wait(self, mark: Mark) -> None:
+    def wait(self, mark: Any) -> None:
         """Let what is queued from now on start only after `mark`, of any session."""
-        if not isinstance(mark, TorchMark):
+        if not isinstance(mark.session, TorchSession):
             mark.session.synchronize()
         elif mark.session is not self:
             with self.current:
                 self._stream.wait_event(mark.event)
 
-    def seconds(self, start: TorchMark, stop: TorchMark) -> float | None:
+    def seconds(self, start: EventMark, stop: EventMark) -> float | None:
         """Return the time between two events by the device's clock."""
         if not self._timed:
             return None
@@ -154,7 +142,7 @@ class TorchSession(Session):
             stop.event.synchronize()
             return float(start.event.elapsed_time(stop.event)) * 1e-3
 
-    def at(self, mark: TorchMark) -> float | None:
+    def at(self, mark: EventMark) -> float | None:
         """Return the host time of a mark, counted from a base event."""
         return self._host_times.at(mark) if self._host_times else None
 

@@ -19,7 +19,6 @@ from gpumap.machine.nvml import NvmlGpu  # noqa: E402
 
 # what opens real devices is no test of the stand-in
 test_a_copy_to_another_session = test_a_session_waits_for_a_mark_of_any_other = None
-test_another_session_takes_special_memory_as_any_other = None
 test_different_sessions_at_the_same_time = test_closing_twice_is_closing_once = None
 test_what_a_device_can_do_is_known_before_it_is_opened = None
 test_marks_are_in_order_on_the_host_clock_and_seconds_are_the_devices_own = None
