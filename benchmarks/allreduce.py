@@ -27,7 +27,7 @@ from gpumap.app.program import Program, several
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.exchanges import ITEM, Job
-from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
+from gpumap.bench.process_ranks import Member, ProcessRanks, RankExchange
 from gpumap.comm.base import RankInfo
 from gpumap.engine import stats
 from gpumap.engine.sampling import Series, calibrate, sample
@@ -89,7 +89,7 @@ def main() -> int:
     comm = start(program, _LIMIT, engine_of(several(program), program))
     backend, clock = NumpyBackend(Host(env, read())), Clock()
     device = backend.probe().devices[1 + comm.rank]  # the first one is all cores
-    member = Bare(comm, lambda: backend.open(device, clock), ExchangeFactory())
+    member = Bare(comm, lambda: backend.open(device, clock), lambda: RankExchange)
     pin(device.cores)
     if comm.rank:
         member.follow()

@@ -6,7 +6,6 @@ As ranks, all run the same command line; rank 0 measures and reports, the others
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,7 +23,7 @@ from gpumap.bench.allreduce import (
 )
 from gpumap.bench.cost_models import fits
 from gpumap.bench.exchanges import LibraryRanks, LocalRanks
-from gpumap.bench.process_ranks import ExchangeFactory
+from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
 from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
@@ -34,13 +33,13 @@ from gpumap.text import chosen
 from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpumap.app.benchmark import Request, Turn
     from gpumap.app.process_job import ProcessJob
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
-    from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
+    from gpumap.bench.process_ranks import Maker
     from gpumap.engine.base import Benchmark, OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
@@ -57,12 +56,8 @@ class WorkersBenchmark(Protocol):
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any:
         """Return the devices of this process as workers; of a plan there are none yet."""
 
-    def processes(self, ranks: ProcessRanks) -> Any:
-        """Return the processes as workers."""
-        return ranks
-
-    def works(self) -> WorkFactory:
-        """Return the factory of each rank's work."""
+    def maker(self) -> Callable[[], Maker]:
+        """Return what makes each rank's work."""
 
     def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan:
         """Return what is measured between workers; raises QuestionError."""
@@ -136,7 +131,7 @@ class WorkersRun:
                 raise
             problem = error
         if world is not None and world.rank > 0:
-            follow(program, world, self._where, limit, self._benchmark.works())
+            follow(program, world, self._where, limit, self._benchmark.maker())
             return
         with self._recorded() as record:
             if problem is not None:
@@ -148,7 +143,7 @@ class WorkersRun:
         from gpumap.app.process_job import ProcessJob
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
-        with ProcessJob(world, record, self._benchmark.works(), local_rank(program)) as job:
+        with ProcessJob(world, record, self._benchmark.maker(), local_rank(program)) as job:
             if self._request.every:
                 message = "--backend all is for the devices of one process"
                 raise QuestionError(message, "name a backend")
@@ -168,8 +163,7 @@ class WorkersRun:
         ours = [rank.process for rank in ranks.table[1:] if rank.host == ranks.table[0].host]
         opening = partial(job.opened, mine)
         found = replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
-        shared = self._benchmark
-        return found, WorkersRecipe(self._request, shared, lambda _: shared.processes(ranks))
+        return found, WorkersRecipe(self._request, self._benchmark, lambda _: ranks)
 
     @contextmanager
     def _recorded(self) -> Iterator[Recording]:
@@ -182,26 +176,14 @@ class WorkersRun:
 # --- the exchange between workers
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeOptions:
-    """Options of `gpumap bench allreduce`."""
-
-    sizes: str
-    algorithm: str | None
-    model: bool
-
-
-def measure_exchanges(request: Request, options: ExchangeOptions, comm: str | None) -> None:
-    """Measure the exchange of data-parallel programs."""
-    WorkersRun(request, ExchangeBenchmark(_exchanges(options))).run(comm)
-
-
-def _exchanges(options: ExchangeOptions) -> Params:
-    named = options.algorithm
+def measure_exchanges(request: Request, options: Mapping[str, Any], comm: str | None) -> None:
+    """Measure the exchange of data-parallel programs, by the options of the command."""
+    named = options["algorithm"]
     names = () if named is None else chosen(named, ALGORITHMS, "algorithm", "--algorithm")
     networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
-    sizes = transfers(options.sizes, NAMED | networks)
-    return Params(sizes, names, SWEEP if options.model else ())
+    sizes = transfers(options["sizes"], NAMED | networks)
+    params = Params(sizes, names, SWEEP if options["model"] else ())
+    WorkersRun(request, ExchangeBenchmark(params)).run(comm)
 
 
 class ExchangeBenchmark(WorkersBenchmark):
@@ -223,9 +205,9 @@ class ExchangeBenchmark(WorkersBenchmark):
 
         return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
 
-    def works(self) -> WorkFactory:
-        """Return the factory of each rank's exchanges."""
-        return ExchangeFactory()
+    def maker(self) -> Callable[[], Maker]:
+        """Return what makes each rank's exchanges."""
+        return lambda: RankExchange
 
     def plan(self, bindings: Sequence[Binding], workers: Ranks) -> Plan:
         """Return what is measured between ranks."""

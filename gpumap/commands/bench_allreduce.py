@@ -38,6 +38,6 @@ def allreduce(request: Request, *, comm: str | None, **options: Any) -> None:
     order of its ranks. Every element is verified, bit for bit. The model is time = latency + bytes
     / bandwidth, from sizes of its own.
     """
-    from gpumap.app.worker_runs import ExchangeOptions, measure_exchanges
+    from gpumap.app.worker_runs import measure_exchanges
 
-    measure_exchanges(request, ExchangeOptions(**options), comm)
+    measure_exchanges(request, options, comm)

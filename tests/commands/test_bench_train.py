@@ -48,18 +48,15 @@ def test_a_sweep_tells_from_which_network_on_a_second_device_pays(gpumap, latenc
     assert said in answer.out
 
 
-@pytest.mark.parametrize("average", ["gradients", "parameters"])
-def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap, average):
+def test_two_devices_learn_what_one_learns_of_the_whole_batch(gpumap):
     """A network of one's own, from a file: after any number of steps the same loss."""
-    own(gpumap)
-    given = ("--network", "mine:Line", "--batch", "60", "--cases", "step", "--average", average)
-    for learned in (60, 3000):
-        answer = train(gpumap, *given, "--learn", str(learned), map_=CORES)
-        assert answer.code == 0, answer.err
-        found = loads(answer.out)
-        assert all(row["check"]["passed"] for row in asked(found))
-        loss = steps(found, "loss")
-        assert loss["bsp"] == pytest.approx(loss["alone"], rel=1e-4)
+    given = ("--network", "mine:Line", "--batch", "60", "--cases", "step", "--learn", "3000")
+    answer = train(own(gpumap), *given, map_=CORES)
+    assert answer.code == 0, answer.err
+    found = loads(answer.out)
+    assert all(row["check"]["passed"] for row in asked(found))
+    loss = steps(found, "loss")
+    assert loss["bsp"] == pytest.approx(loss["alone"], rel=1e-4)
     assert loss["bsp"] < 0.02  # it did learn
 
 

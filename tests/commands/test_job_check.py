@@ -50,10 +50,10 @@ def test_what_is_absent_at_one_rank_skips_the_job(gpumap, map_):
 
 @needs_mpi
 def test_a_launcher_that_mpi_does_not_know(gpumap):
-    """It reports for itself; the fix is a call that there is."""
+    """It reports for itself; the fix is the launcher of MPI."""
     answer = gpumap("check", CORES, PMI_RANK="0", PMI_SIZE="2", MPI_LOCALRANKID="0")
     assert (answer.code, answer.out.count("Mapped name")) == (0, 1)
-    assert "this MPI: mpirun -n 2 gpumap check ...; under Slurm" in answer.err
+    assert "this MPI: mpirun -n 2 ...; under Slurm" in answer.err
 
 
 @needs_mpi
