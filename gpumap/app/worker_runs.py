@@ -22,7 +22,7 @@ from gpumap.bench.allreduce import (
     plan,
 )
 from gpumap.bench.cost_models import fits
-from gpumap.bench.exchanges import LibraryRanks, LocalRanks
+from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
 from gpumap.engine.base import Recipe
@@ -199,11 +199,11 @@ class ExchangeBenchmark(WorkersBenchmark):
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Ranks:
         """Return the devices of this process as ranks."""
         sessions = [*devices.sessions.values()] if devices else []
-        if not nccl:
-            return LocalRanks(sessions)
+        if not (nccl and sessions):
+            return LocalRanks(sessions, nccl=nccl)
         from gpumap.backends.cupy import Nccl
 
-        return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
+        return LocalRanks(sessions, Nccl(sessions), nccl=True)
 
     def maker(self) -> Callable[[], Maker]:
         """Return what makes each rank's exchanges."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumap.comm.local import exchange
 from gpumap.dtypes import Array, np
@@ -79,14 +79,19 @@ def _modulus(ranks: int) -> int:
 
 
 class LocalRanks:
-    """The sessions of a map as ranks, in one process."""
+    """The sessions of a map as ranks, in one process; with NCCL its own allreduce exchanges."""
 
-    comm = "local"
     algorithms: tuple[str, ...] = ("host", "ring")
     shortest = COMPARABLE  # seconds of a sample
 
-    def __init__(self, sessions: Sequence[Session]) -> None:
-        self._sessions = tuple(sessions)
+    def __init__(
+        self, sessions: Sequence[Session], library: Library | None = None, *, nccl: bool = False
+    ) -> None:
+        """Take the sessions, and NCCL between them, if it exchanges: of a plan there are none."""
+        self._sessions, self._library = tuple(sessions), library
+        self.comm = "nccl" if nccl else "local"
+        if nccl:
+            self.algorithms = ("native",)
 
     def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
         """Return all bindings."""
@@ -105,26 +110,10 @@ class LocalRanks:
 
     def iteration(self, job: Job) -> Iteration:
         """Return a job's iteration."""
-        work = LocalIteration(job, self._sessions, partial(self._exchange, job))
+        make: Maker = partial(exchange, job.algorithm, self._sessions)
+        make = make if self._library is None else self._library.exchange
+        work = LocalIteration(job, self._sessions, make)
         return played(work, self._sessions[0], job.nbytes)
-
-    def _exchange(self, job: Job, buffers: Sequence[Buffer]) -> Any:
-        return exchange(job.algorithm, self._sessions, buffers)
-
-
-class LibraryRanks(LocalRanks):
-    """The same, exchanging by what a library of theirs has: NCCL's own allreduce."""
-
-    comm = "nccl"
-    algorithms = ("native",)
-
-    def __init__(self, sessions: Sequence[Session], library: Library | None) -> None:
-        super().__init__(sessions)
-        self._library = library
-
-    def _exchange(self, job: Job, buffers: Sequence[Buffer]) -> Any:  # noqa: ARG002 - it has one
-        assert self._library is not None  # a plan alone has none
-        return self._library.exchange(buffers)
 
 
 class Summand:

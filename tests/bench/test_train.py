@@ -122,21 +122,6 @@ def test_examples_count_alike_whoever_has_them(average):
     assert sum(counted) == pytest.approx(1.0 if average == "gradients" else 2.0)
 
 
-def test_a_training_that_begins_again_begins_with_the_first_examples():
-    found, benchmark = training(2, asked(cases=("step",)))
-    case = next(case for case in steps(benchmark.plan.groups[0]) if len(case.names) > 1)
-    benchmark.begin(benchmark.plan.groups[0])
-    work = benchmark.iteration(case)
-    ends = []
-    for _ in range(2):
-        work.poison()
-        work.run(3)
-        work.finish()
-        ends.append(work.parameters().tobytes())
-    assert ends[0] == ends[1]
-    assert found.clock.now() > 0.0
-
-
 @pytest.mark.parametrize("other", [0, 1, 2])
 def test_one_worker_with_other_bits_is_wrong(other):
     """Each is right within rounding, and they are not the same."""

@@ -4,8 +4,7 @@ import re
 
 import pytest
 from flat_report import loads
-from scripts import asked, report, script
-from shell import timely
+from scripts import asked, script
 from tables import table
 
 TEXTS = table(__file__)
@@ -73,27 +72,6 @@ def test_a_wrong_question_is_refused(gpumap, arguments, said):
     assert answer.code == 2
     assert re.search(rf"^(error|Error): .*{re.escape(said)}", answer.err, re.MULTILINE), answer.err
     assert "Traceback" not in answer.err + answer.out
-
-
-@pytest.mark.parametrize(("real", "learn"), [
-    (True, ()), (True, ("--learn", "5120")), (False, ("--learn", "5120")),
-])  # fmt: skip
-def test_a_rate_at_which_nothing_is_learned_fails_its_rows(gpumap, real, learn):
-    """The worker and its device are named; gradients are measured."""
-    if not real:
-        gpumap.fake(script(**FAST))
-    map_, device = (CORES, "cpu0") if real else (TWO, "cuda0")
-    answer = train(gpumap, "--rate", "1e30", "--optimizer", "sgd", *learn, map_=map_, budget="9s")
-    found = report(answer)
-    assert answer.code == 4
-    status = {(row["case"], row["status"]) for row in timely(asked(found))}
-    assert status == {("compute", "ok"), ("step", "failed")}
-    assert real or len(timely(asked(found))) == len(asked(found)) == 4
-    for row in timely(steps(found).values()):
-        assert row["reason"]["code"] == "diverged"
-        assert row["reason"]["text"].startswith(f"a (worker 0, {device}): what it trains is no")
-        assert not row["metrics"]
-    assert not re.search("Traceback|Warning", answer.err)
 
 
 def test_a_network_that_does_not_load_ends_with_the_time_limit(gpumap):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from flat_report import loads
-from mpi_jobs import MPIRUN, ended, started
+from mpi_jobs import ended, started
 from ranks import by_mpirun, needs_mpi, needs_mpirun
 from scripts import script
 from shell import BIN, on_a_terminal
@@ -121,22 +121,6 @@ def test_what_gpumap_run_has_started_reports_for_itself_without_pytorch(gpumap):
         "Mapped name a to device cpu0", "Mapped name b to device cpu0"
     ]  # fmt: skip
     assert err.count("pip install 'torch>=") == 2
-
-
-@needs_mpi
-def test_machines_are_told_apart(gpumap):
-    """Two of them, each with a name of its own: the same core is another one there."""
-    tried = gpumap.run(["unshare", "--uts", "true"])
-    if tried.code:
-        pytest.skip(f"no machine with another name can be had: {tried.err.strip()}")
-    rank = "OMPI_COMM_WORLD_RANK"
-    itself = f"{sys.executable} -m gpumap check a-\\>cpu0"
-    inner = f"export OMPI_COMM_WORLD_LOCAL_RANK=0; hostname host${rank}; exec {itself}"
-    command = [*MPIRUN, "2", "unshare", "--uts", "sh", "-c", inner]
-    code, out, err = ended(started(gpumap, command))
-    assert code == 0
-    assert "note: node0 is host0, node1 is host1" in err
-    assert [(row[2], row[4]) for row in ranks(out)] == [("host0", "node0/a"), ("host1", "node1/a")]
 
 
 @needs_mpirun
