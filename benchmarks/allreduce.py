@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks import around, contest
-from gpumap.app.engines import engine_of, start
+from gpumap.app.engines import join
 from gpumap.app.program import Program, several
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.exchanges import ITEM, Job
-from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
+from gpumap.bench.process_ranks import Member, ProcessRanks, RankExchange
 from gpumap.comm.base import RankInfo
+from gpumap.comm.engines import engine_of
 from gpumap.engine import stats
 from gpumap.engine.sampling import Series, calibrate, sample
 from gpumap.machine.process_control import pin
@@ -86,10 +87,10 @@ def main() -> int:
     asked = parser.parse_args()
     env, here = dict(os.environ), str(Path.cwd())
     program = Program(("bench", "allreduce"), env, here, sys.stdout, sys.stderr)
-    comm = start(program, _LIMIT, engine_of(several(program), program))
+    comm = join(program, _LIMIT, engine_of(several(program), program.env))
     backend, clock = NumpyBackend(Host(env, read())), Clock()
     device = backend.probe().devices[1 + comm.rank]  # the first one is all cores
-    member = Bare(comm, lambda: backend.open(device, clock), ExchangeFactory())
+    member = Bare(comm, lambda: backend.open(device, clock), lambda: RankExchange)
     pin(device.cores)
     if comm.rank:
         member.follow()

@@ -36,7 +36,7 @@ class Plain:
         self.network, self.steps = network, 0
         self.weights = [
             (parameters[w].reshape(shape).copy(), parameters[b].copy())
-            for w, b, shape in network.slots()
+            for w, b, shape in network.slots
         ]
         self.means = [(np.zeros_like(w), np.zeros_like(b)) for w, b in self.weights]
         self.squares = [(np.zeros_like(w), np.zeros_like(b)) for w, b in self.weights]

@@ -19,7 +19,7 @@ from gpumap.app.own_entry import index_of_rank
 from gpumap.app.program import TURN, leave_signals, local_rank
 from gpumap.app.rank_table import Answer, rank_info, refuse
 from gpumap.bench.process_ranks import Member, ProcessRanks, broken
-from gpumap.comm.watchdog import Heartbeat, Watch, state, stopped_siblings
+from gpumap.comm.watchdog import Watch, heartbeats, state, stopped_siblings
 from gpumap.engine.base import OpenDevices
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.escape import written
@@ -27,12 +27,11 @@ from gpumap.machine.process_control import pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import TracebackType
 
     from gpumap.app.program import Program
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
-    from gpumap.bench.process_ranks import WorkFactory
+    from gpumap.bench.process_ranks import Maker
     from gpumap.comm.base import ProcessComm, RankInfo
     from gpumap.inventory import Inventory
     from gpumap.model import Binding, Resolution
@@ -47,9 +46,9 @@ _LOST = "look at its output and at dmesg: what has no memory left is killed"
 
 
 def follow(
-    program: Program, comm: ProcessComm, where: Where, limit: float, works: WorkFactory
+    program: Program, comm: ProcessComm, where: Where, limit: float, maker: Callable[[], Maker]
 ) -> None:
-    """Run as a rank but the first, to the end of the run; `works` makes its work.
+    """Run as a rank but the first, to the end of the run; `maker` makes what makes its work.
 
     `where` are the map and the backend, as the command line has them.
     """
@@ -63,9 +62,9 @@ def follow(
             _say(program, f"{who} {how}, and its time is over")
         os._exit(Exit.TIMEOUT)
 
-    with Heartbeat(comm.beats(), limit + LATE, late):
+    with heartbeats(comm.again(), limit + LATE, late):
         try:
-            answer, member = _find(program, comm, where, works)
+            answer, member = _find(program, comm, where, maker)
             comm.gather(answer)
             first += comm.broadcast()
             if first:
@@ -87,7 +86,7 @@ def _say(program: Program, problem: str) -> None:
 
 
 def _find(
-    program: Program, comm: ProcessComm, where: Where, works: WorkFactory
+    program: Program, comm: ProcessComm, where: Where, maker: Callable[[], Maker]
 ) -> tuple[Answer, Member]:
     """Resolve this rank's device by the options that rank 0 has too."""
     from gpumap import sources
@@ -108,8 +107,8 @@ def _find(
         binding = rank_binding(resolve(context_map, inventory), program)
     except GpumapError as error:
         info = rank_info(comm, "?")
-        return Answer(info, None, error.diagnostics, error.exit_code), Member(comm, None, works)
-    member = Member(comm, opener(binding, inventory), works)
+        return Answer(info, None, error.diagnostics, error.exit_code), Member(comm, None, maker)
+    member = Member(comm, opener(binding, inventory), maker)
     return Answer(rank_info(comm, binding.name), binding, local=local_rank(program)), member
 
 
@@ -144,12 +143,12 @@ class ProcessJob:
     """All ranks of a job, led by rank 0; the others are ended, whatever happens."""
 
     def __init__(
-        self, comm: ProcessComm, record: Recording, works: WorkFactory, local: int
+        self, comm: ProcessComm, record: Recording, maker: Callable[[], Maker], local: int
     ) -> None:
         me = os.getpid()  # without a rank table, only the processes can be named
         record.limit.silent = lambda: [f"process {each}, stopped" for each in stopped_siblings(me)]
-        self._comm, self._works = comm, works
-        self._beats = comm.beats()  # so do the others: heartbeats have a communicator of their own
+        self._comm, self._maker = comm, maker
+        self._beats = comm.again()  # so do the others, for heartbeats alone
         self._record, self._local = record, local
         self._gathered = False
         self._ranks: ProcessRanks | None = None
@@ -157,12 +156,7 @@ class ProcessJob:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         """End the others, wherever they wait."""
         if not self._gathered:
             self._comm.gather(None)
@@ -185,7 +179,7 @@ class ProcessJob:
             AbsentError: the device of a rank is not there.
         """
         mine = Answer(rank_info(self._comm, binding.name), binding, local=self._local)
-        answers = self._comm.gather(mine) or []
+        answers = self._comm.gather(mine)
         self._gathered = True
         try:
             refuse(answers)
@@ -196,7 +190,7 @@ class ProcessJob:
         self._comm.broadcast(table)
         bindings = rank_table.record(self._record.draft, names, answers)
         here = [b.name for b, s in zip(bindings, table, strict=True) if s.host == table[0].host]
-        member = Member(self._comm, opener(binding, inventory), self._works)
+        member = Member(self._comm, opener(binding, inventory), self._maker)
         self._ranks = ProcessRanks(member, table, here)
         return bindings, self._ranks
 
@@ -216,7 +210,7 @@ class ProcessJob:
                 yield OpenDevices(resolution.bindings, sessions, clock, lambda _: session, cpus)
             except KeyboardInterrupt:
                 if dead := watch.dead():  # its launcher ends all ranks where one has died
-                    self._lost(dead, stop=False)
+                    self._lost(dead)
                 raise
 
     def _late(self, silent: Sequence[RankInfo]) -> None:
@@ -225,9 +219,9 @@ class ProcessJob:
         message, fix = f"no answer from {who}: all ranks wait", "continue or end it; see its output"
         self._record.warn(Diagnostic("rank-late", message, hint=fix, severity="warning"))
 
-    def _lost(self, dead: Sequence[RankInfo], *, stop: bool) -> None:
-        """End the run: a rank is gone."""
-        if stop:  # mpirun ends them all, this one too
+    def _lost(self, dead: Sequence[RankInfo]) -> None:
+        """End the run: a rank is gone, or all of them are to end."""
+        if not dead:  # mpirun ends them all, this one too
             self._record.end(
                 Diagnostic("interrupted", "interrupted"), Exit.INTERRUPTED, "interrupted"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from gpumap.app.worker_runs import WorkersRun
 from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
-from gpumap.bench.train_workers import LocalWorkers, ProcessWorkers, TrainingFactory
+from gpumap.bench.train_workers import LocalWorkers, TrainingMaker
 from gpumap.engine.sizes import squares
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.extras import install
@@ -25,71 +25,53 @@ from gpumap.training.rules import RULES, RuleSpec
 from gpumap.training.tasks import UserNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.app.benchmark import Request
     from gpumap.app.recording import Draft
-    from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
-    from gpumap.bench.train_workers import Workers
+    from gpumap.bench.process_ranks import Maker
+    from gpumap.bench.train import Workers
     from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
 _WIDTHS = (32, 128, 512, 2048)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingOptions:
-    """Options of `gpumap bench train`."""
+def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
+    """Return the benchmark's parameters; `library`: a library exchanges, MPI or NCCL.
 
-    preset: str
-    network: str | None
-    sweep: str | None
-    rule: str
-    average: Any
-    tau: int
-    chance: float
-    batch: int | None
-    batch_per_device: int | None
-    optimizer: str | None
-    rate: float | None
-    algorithm: str | None
-    cases: str | None
-    learn: int | None
-    split: str
-
-    def params(self, seed: int, *, library: bool) -> Params:
-        """Return the benchmark's parameters; `library`: a library exchanges, MPI or NCCL.
-
-        Raises:
-            QuestionError: a name is not known, or two options contradict each other.
-        """
-        networks, its_optimizer, examples = _networks(self.preset, self.network, self.sweep)
-        optimizer = self.optimizer or its_optimizer
-        (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
-        names = chosen(self.rule, RULES, "rule", "--rule")
-        _check_finite({"--chance": self.chance, "--rate": self.rate})
-        about = {"average": self.average, "tau": self.tau, "chance": self.chance}
-        return Params(
-            networks,
-            tuple(RuleSpec(name, **about) for name in names),
-            _scaling(self.batch, self.batch_per_device, examples),
-            how,
-            RATES[how] if self.rate is None else self.rate,
-            _algorithm(self.algorithm, library=library),
-            _measured(self.cases, self.learn),
-            self.learn or 0,
-            seed,
-            split=self.split,
-        )
+    Raises:
+        QuestionError: a name is not known, or two options contradict each other.
+    """
+    sources = (options[name] for name in ("preset", "network", "sweep"))
+    networks, its_optimizer, examples = _networks(*sources)
+    optimizer = options["optimizer"] or its_optimizer
+    (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
+    names = chosen(options["rule"], RULES, "rule", "--rule")
+    rate, learn = options["rate"], options["learn"]
+    _check_finite({"--chance": options["chance"], "--rate": rate})
+    about = {name: options[name] for name in ("average", "tau", "chance")}
+    return Params(
+        networks,
+        tuple(RuleSpec(name, **about) for name in names),
+        _scaling(options["batch"], options["batch_per_device"], examples),
+        how,
+        RATES[how] if rate is None else rate,
+        _algorithm(options["algorithm"], library=library),
+        _measured(options["cases"], learn),
+        learn or 0,
+        seed,
+        split=options["split"],
+    )
 
 
-def measure_training(request: Request, options: TrainingOptions, comm: str | None) -> None:
-    """Measure training on 1, 2, 4 ... devices."""
+def measure_training(request: Request, options: Mapping[str, Any], comm: str | None) -> None:
+    """Measure training on 1, 2, 4 ... devices, by the options of `gpumap bench train`."""
     program, settings = request.program, request.settings
     launch = several(program)
     library = comm in ("mpi", "torch", "nccl") or (comm is None and launch is not None)
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
-        params = options.params(settings.seed, library=library)
+        params = _params(options, settings.seed, library=library)
         WorkersRun(request, TrainingBenchmark(params)).run(comm)
 
 
@@ -115,13 +97,9 @@ class TrainingBenchmark:
             return LocalWorkers({}, None, library)
         return LocalWorkers(devices.sessions, devices.clock, library)
 
-    def processes(self, ranks: ProcessRanks) -> ProcessWorkers:
-        """Return the processes as workers."""
-        return ProcessWorkers(ranks)
-
-    def works(self) -> WorkFactory:
-        """Return the factory of each rank's part of a training."""
-        return TrainingFactory(self._params, Clock())
+    def maker(self) -> Callable[[], Maker]:
+        """Return what makes each rank's part of a training."""
+        return partial(TrainingMaker, self._params, Clock(), {})
 
     def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
         """Return what is measured between workers."""

@@ -22,8 +22,8 @@ from gpumap.bench.allreduce import (
     plan,
 )
 from gpumap.bench.cost_models import fits
-from gpumap.bench.exchanges import LibraryRanks, LocalRanks
-from gpumap.bench.process_ranks import ExchangeFactory
+from gpumap.bench.exchanges import LocalRanks
+from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
 from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gpumap.app.process_job import ProcessJob
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
-    from gpumap.bench.process_ranks import ProcessRanks, WorkFactory
+    from gpumap.bench.process_ranks import Maker
     from gpumap.engine.base import Benchmark, OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
@@ -51,8 +51,7 @@ class _Shared(Protocol):
 
     def prepare(self, draft: Draft, settings: Settings) -> None: ...
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any: ...
-    def processes(self, ranks: ProcessRanks) -> Any: ...
-    def works(self) -> WorkFactory: ...
+    def maker(self) -> Callable[[], Maker]: ...
     def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan: ...
     def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark: ...
 
@@ -122,7 +121,7 @@ class WorkersRun:
                 raise
             problem = error
         if world is not None and world.rank > 0:
-            follow(program, world, self._where, limit, self._benchmark.works())
+            follow(program, world, self._where, limit, self._benchmark.maker())
             return
         with self._recorded() as record:
             if problem is not None:
@@ -134,7 +133,7 @@ class WorkersRun:
         from gpumap.app.process_job import ProcessJob
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
-        with ProcessJob(world, record, self._benchmark.works(), local_rank(program)) as job:
+        with ProcessJob(world, record, self._benchmark.maker(), local_rank(program)) as job:
             if self._request.every:
                 message = "--backend all is for the devices of one process"
                 raise QuestionError(message, "name a backend")
@@ -154,8 +153,7 @@ class WorkersRun:
         ours = [rank.process for rank in ranks.table[1:] if rank.host == ranks.table[0].host]
         opening = partial(job.opened, mine)
         found = replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
-        shared = self._benchmark
-        return found, WorkersRecipe(self._request, shared, lambda _: shared.processes(ranks))
+        return found, WorkersRecipe(self._request, self._benchmark, lambda _: ranks)
 
     @contextmanager
     def _recorded(self) -> Iterator[Recording]:
@@ -191,19 +189,15 @@ class ExchangeBenchmark:
     def local(self, devices: OpenDevices | None, *, nccl: bool) -> Ranks:
         """Return the devices of this process as ranks."""
         sessions = [*devices.sessions.values()] if devices else []
-        if not nccl:
-            return LocalRanks(sessions)
+        if not (nccl and sessions):
+            return LocalRanks(sessions, nccl=nccl)
         from gpumap.backends.cupy import Nccl
 
-        return LibraryRanks(sessions, Nccl(sessions) if sessions else None)
+        return LocalRanks(sessions, Nccl(sessions), nccl=True)
 
-    def processes(self, ranks: ProcessRanks) -> Ranks:
-        """Return the processes as ranks."""
-        return ranks
-
-    def works(self) -> WorkFactory:
-        """Return the factory of each rank's exchanges."""
-        return ExchangeFactory()
+    def maker(self) -> Callable[[], Maker]:
+        """Return what makes each rank's exchanges."""
+        return lambda: RankExchange
 
     def plan(self, bindings: Sequence[Binding], workers: Ranks) -> Plan:
         """Return what is measured between ranks."""

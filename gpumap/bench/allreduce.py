@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring")
-COMMS = ("local", "mpi", "torch", "nccl")
 SWEEP = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
 _NATIVE = "native"
 _CLEARLY = 1.1  # times as fast: it is worth another choice

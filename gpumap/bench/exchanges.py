@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumap.comm.local import exchange
 from gpumap.dtypes import Array, np
@@ -47,6 +47,11 @@ class Job:
         """Return the bytes that each rank has."""
         return ITEM * self.length
 
+    @property
+    def spec(self) -> Job:
+        """Return what another process makes it of: itself."""
+        return self
+
 
 def crafted(rank: int, ranks: int, length: int) -> Array:
     """Return what a rank gives: float32, shape (length,)."""
@@ -74,14 +79,19 @@ def _modulus(ranks: int) -> int:
 
 
 class LocalRanks:
-    """The sessions of a map as ranks, in one process."""
+    """The sessions of a map as ranks, in one process; with NCCL its own allreduce exchanges."""
 
-    comm = "local"
     algorithms: tuple[str, ...] = ("host", "ring")
     shortest = COMPARABLE  # seconds of a sample
 
-    def __init__(self, sessions: Sequence[Session]) -> None:
-        self._sessions = tuple(sessions)
+    def __init__(
+        self, sessions: Sequence[Session], library: Library | None = None, *, nccl: bool = False
+    ) -> None:
+        """Take the sessions, and NCCL between them, if it exchanges: of a plan there are none."""
+        self._sessions, self._library = tuple(sessions), library
+        self.comm = "nccl" if nccl else "local"
+        if nccl:
+            self.algorithms = ("native",)
 
     def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
         """Return all bindings."""
@@ -100,26 +110,31 @@ class LocalRanks:
 
     def iteration(self, job: Job) -> Iteration:
         """Return a job's iteration."""
-        work = LocalIteration(job, self._sessions, partial(self._exchange, job))
+        make: Maker = partial(exchange, job.algorithm, self._sessions)
+        make = make if self._library is None else self._library.exchange
+        work = LocalIteration(job, self._sessions, make)
         return played(work, self._sessions[0], job.nbytes)
 
-    def _exchange(self, job: Job, buffers: Sequence[Buffer]) -> Any:
-        return exchange(job.algorithm, self._sessions, buffers)
 
+class Summand:
+    """One rank's array of an exchange: what it gives, and whether it has the sum."""
 
-class LibraryRanks(LocalRanks):
-    """The same, exchanging by what a library of theirs has: NCCL's own allreduce."""
+    def __init__(self, session: Session, rank: int, ranks: int, length: int) -> None:
+        """Take memory."""
+        self._session, self._rank, self._ranks, self._length = session, rank, ranks, length
+        self.buffer: Buffer = session.empty((length,), "float32")
 
-    comm = "nccl"
-    algorithms = ("native",)
+    def poison(self) -> None:
+        """Put this rank's own data where the next sum is to be."""
+        self._session.upload(crafted(self._rank, self._ranks, self._length), self.buffer)
+        self._session.synchronize()
 
-    def __init__(self, sessions: Sequence[Session], library: Library | None) -> None:
-        super().__init__(sessions)
-        self._library = library
-
-    def _exchange(self, job: Job, buffers: Sequence[Buffer]) -> Any:  # noqa: ARG002 - it has one
-        assert self._library is not None  # a plan alone has none
-        return self._library.exchange(buffers)
+    def check(self) -> Check:
+        """Return whether this rank has the sum."""
+        found = np.full(self._length, np.nan, np.float32)
+        self._session.download(self.buffer, found)
+        self._session.synchronize()
+        return exact(found, exact_sum(self._ranks, self._length))
 
 
 class LocalIteration(Iteration):
@@ -127,21 +142,21 @@ class LocalIteration(Iteration):
 
     def __init__(self, job: Job, sessions: Sequence[Session], make: Maker) -> None:
         """Take memory on each session; `make` makes an exchange of a buffer of each."""
-        self._job, self._sessions = job, sessions
-        self._buffers = [s.empty((job.length,), "float32") for s in sessions]
+        size = len(sessions)
+        self._sessions = sessions
+        self._ranks = [Summand(s, rank, size, job.length) for rank, s in enumerate(sessions)]
+        buffers = [rank.buffer for rank in self._ranks]
         if is_hollow(sessions[0], job.nbytes):  # what has no data
-            for session, buffer in zip(sessions, self._buffers, strict=True):
+            for session, buffer in zip(sessions, buffers, strict=True):
                 session.upload(hollow_array(buffer.shape), buffer)
                 session.synchronize()
-        self._exchange = make(self._buffers)
+        self._exchange = make(buffers)
         self._since = 0  # exchanges since the data were put there
 
     def poison(self) -> None:
         """Put each rank's own data where the next sum is to be."""
-        ranks = len(self._sessions)
-        for rank, session in enumerate(self._sessions):
-            session.upload(crafted(rank, ranks, self._job.length), self._buffers[rank])
-            session.synchronize()
+        for rank in self._ranks:
+            rank.poison()
         self._since = 0
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
@@ -162,12 +177,4 @@ class LocalIteration(Iteration):
             self.poison()
             self.queue()
             self.finish()
-        ranks = len(self._sessions)
-        expected = exact_sum(ranks, self._job.length)
-        return reduce(worse, (exact(self._read_back(rank), expected) for rank in range(ranks)))
-
-    def _read_back(self, rank: int) -> Array:
-        result = np.full(self._job.length, np.nan, np.float32)
-        self._sessions[rank].download(self._buffers[rank], result)
-        self._sessions[rank].synchronize()
-        return result
+        return reduce(worse, (rank.check() for rank in self._ranks))

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.exchanges import Job, crafted, exact, exact_sum
+from gpumap.bench.exchanges import Summand
 from gpumap.dtypes import np
 from gpumap.engine.base import COMPARABLE, Iteration
 from gpumap.engine.verify import worse
@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Session
+    from gpumap.bench.exchanges import Job
     from gpumap.comm.base import ProcessComm, RankInfo
     from gpumap.engine.base import Events
     from gpumap.model import Binding, Check, Reason
 
+    # makes a rank's work for a job, collectively; for each group of cases there is another one
+    Maker = Callable[[Any, ProcessComm, Session], Any]
+    Command = Callable[..., list[Any]]  # lets every rank do something, and returns their answers
 
 _END = "end"
 _REST = 0.01  # seconds between two polls for it
@@ -55,41 +59,13 @@ def broken(error: Exception) -> str:
     return f"an exchange with the other ranks failed: {str(error).partition(chr(10))[0][:_SHOWN]}"
 
 
-class WorkFactory(Protocol):
-    """Factory of a rank's work for a job."""
-
-    def begin(self) -> None:
-        """Release the buffers that earlier works have shared."""
-
-    def make(self, job: Any, comm: ProcessComm, session: Session) -> Any:
-        """Take memory for a job; collective."""
-
-
-class ExchangeFactory:
-    """Factory of exchanges."""
-
-    def begin(self) -> None:
-        """Release nothing: all buffers belong to an exchange."""
-
-    def make(self, job: Job, comm: ProcessComm, session: Session) -> RankExchange:
-        """Take memory for an exchange."""
-        return RankExchange(job, comm, session)
-
-
-class RankExchange:
+class RankExchange(Summand):
     """One rank's part of an exchange."""
 
     def __init__(self, job: Job, comm: ProcessComm, session: Session) -> None:
         """Take memory."""
-        self._job, self._comm, self._session = job, comm, session
-        self._buffer = session.empty((job.length,), "float32")
-        self._exchange = comm.summing(job.algorithm, self._buffer)
-
-    def poison(self) -> None:
-        """Put this rank's own data where the next sum is to be."""
-        data = crafted(self._comm.rank, self._comm.size, self._job.length)
-        self._session.upload(data, self._buffer)
-        self._session.synchronize()
+        super().__init__(session, comm.rank, comm.size, job.length)
+        self._exchange = comm.summing(job.algorithm, self.buffer)
 
     def run(self, iterations: int) -> None:
         """Exchange `iterations` times."""
@@ -100,23 +76,19 @@ class RankExchange:
         if not self._session.device.in_host_memory:
             self._session.synchronize()
 
-    def check(self) -> Check:
-        """Return whether this rank has the sum."""
-        found = np.empty(self._job.length, np.float32)
-        self._session.download(self._buffer, found)
-        self._session.synchronize()
-        return exact(found, exact_sum(self._comm.size, self._job.length))
-
 
 class Member:
     """A rank that executes the commands of rank 0."""
 
     def __init__(
-        self, comm: ProcessComm, opener: Callable[[], Session] | None, works: WorkFactory
+        self,
+        comm: ProcessComm,
+        opener: Callable[[], Session] | None,
+        maker: Callable[[], Maker],
     ) -> None:
         """Join `comm`; `opener` opens this rank's device, if it has one."""
         self.comm = comm
-        self._factory = works
+        self._maker, self._make_work = maker, maker()
         self.session: Session | None = None
         self._opener = opener
         self._works: dict[int, Any] = {}
@@ -141,7 +113,7 @@ class Member:
             self.session.close()
 
     def do(self, command: tuple[Any, ...]) -> list[Any]:
-        """Execute a command; return the answers of all ranks, on rank 0 only."""
+        """Execute a command; return the answers of all ranks, those of rank 0 on itself."""
         name, *arguments = command
         answers: list[Any] | None = getattr(self, f"_{name}")(*arguments)
         return answers or []
@@ -160,12 +132,12 @@ class Member:
 
     def _begin(self) -> None:
         self._works.clear()
-        self._factory.begin()
+        self._make_work = self._maker()  # what the works have shared is released
 
     def _make(self, number: int, job: Any) -> Any:
         def made() -> None:
             assert self.session is not None  # it was opened
-            self._works[number] = self._factory.make(job, self.comm, self.session)
+            self._works[number] = self._make_work(job, self.comm, self.session)
 
         return self._answers(made)
 
@@ -186,7 +158,9 @@ class Member:
             problem = (error.code, str(error), error.diagnostics[0].hint)
         except MemoryError:
             problem = (OutOfMemory.code, "no room for the buffers", None)
-        return self.comm.gather((problem, answer))
+        mine = problem, answer
+        every = self.comm.gather(mine if self.comm.rank else (problem, None))
+        return [mine, *every[1:]]  # what rank 0 answers may be large, and is here
 
 
 class ProcessRanks:
@@ -228,8 +202,8 @@ class ProcessRanks:
         """Return the bindings whose memory is on this machine."""
         return [binding for binding in bindings if binding.name in self._here]
 
-    def skip(self, job: Job) -> Reason | None:  # noqa: ARG002 - the contract's
-        """Return None: the engine carries, whatever the device."""
+    def skip(self, work: Any) -> Reason | None:  # noqa: ARG002 - the contract's
+        """Return None: the engine carries, and a device that cannot train says so itself."""
         return None
 
     def begin(self) -> None:
@@ -238,13 +212,28 @@ class ProcessRanks:
 
     def iteration(self, job: Job) -> ProcessIteration:
         """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
-        return ProcessIteration(self, self.make(job))
+        return ProcessIteration(self.command(job))
 
-    def make(self, job: Any) -> int:
-        """Take memory for a job on every rank, and return its number; raises as `query`."""
+    def sessions(self, job: Any) -> Sequence[Session]:  # noqa: ARG002 - the contract's
+        """Return none: a command that works ends when its devices are done."""
+        return ()
+
+    def played(self, work: Iteration, job: Any) -> Iteration:  # noqa: ARG002 - the contract's
+        """Return a training's iteration: what ranks exchange is on the host, and real."""
+        return work
+
+    def command(self, job: Any) -> Command:
+        """Take memory for a job on every rank; return what lets all of them do something."""
         self._made += 1
-        self._results("make", self._made, job)
-        return self._made
+        number = self._made
+        self._results("make", number, job.spec)
+
+        def command(name: str, *arguments: Any) -> list[Any]:
+            if name == "run":  # it is timed, and its end is a meeting of all: no answer is awaited
+                return self.call("run", number, *arguments)
+            return self._results("query", number, name, *arguments)
+
+        return command
 
     def call(self, *command: Any) -> list[Any]:
         """Execute a command on every rank, this one too; return the answers.
@@ -265,16 +254,12 @@ class ProcessRanks:
         self.busy = False  # not where it was broken off: the others wait for its end
         return answers
 
-    def query(self, number: int, what: str, *arguments: Any) -> list[Any]:
-        """Return what every rank's work answers.
+    def _results(self, *command: Any) -> list[Any]:
+        """Execute a command; return what it comes to on each rank.
 
         Raises:
             DeviceError, QuestionError: it failed, by the name of the first such rank.
         """
-        return self._results("query", number, what, *arguments)
-
-    def _results(self, *command: Any) -> list[Any]:
-        """Execute a command; return what it comes to on each rank."""
         answers = self.call(*command)
         for info, (problem, _) in zip(self.table, answers, strict=True):
             if problem is not None:
@@ -298,18 +283,18 @@ class ProcessRanks:
 class ProcessIteration(Iteration):
     """An exchange on all ranks."""
 
-    def __init__(self, ranks: ProcessRanks, number: int) -> None:
-        self._ranks, self._number = ranks, number
+    def __init__(self, command: Command) -> None:
+        self._command = command
         self._since = 0  # exchanges since the data were put there
 
     def poison(self) -> None:
         """Put each rank's own data where the sum is to be."""
-        self._ranks.query(self._number, "poison")
+        self._command("poison")
         self._since = 0
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Exchange `iterations` times."""
-        self._ranks.call("run", self._number, iterations)
+        self._command("run", iterations)
         self._since += iterations
 
     def check(self) -> Check:
@@ -317,5 +302,5 @@ class ProcessIteration(Iteration):
         if self._since != 1:
             self.poison()
             self.queue()
-        checks: list[Check] = self._ranks.query(self._number, "check")
+        checks: list[Check] = self._command("check")
         return reduce(worse, checks)

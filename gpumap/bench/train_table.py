@@ -9,7 +9,7 @@ from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import Column
 from gpumap.figures import estimate, spread
 from gpumap.judge.doubts import about, doubtful, other_doubts, single_device, unsupported
-from gpumap.judge.inconclusive import ENOUGH, conclusive, too_few
+from gpumap.judge.inconclusive import ENOUGH, conclusive
 from gpumap.judge.phrases import answer, interval, others, percent, value
 from gpumap.model import Estimate
 from gpumap.model.measurements import PHASES
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
     from gpumap.bench.registry import Cell
     from gpumap.model import Case, Headline, Measurement, Report
-
-# What a row may be bound by, and the phases that are counted for it.
-_BINDS = {
-    "compute": ("compute", "update"),
-    "input": ("input",),
-    "transfer": ("transfer",),
-    "communication": ("comm",),
-    "synchronisation": ("sync",),
-}
 
 
 def title(case: Case) -> str:
@@ -48,16 +39,6 @@ def _waited(row: Measurement, *phases: str) -> str:
 
 def _metric(name: str, text: str) -> Cell:
     return lambda row: text.format(row.metrics[name].value) if name in row.metrics else "-"
-
-
-def binds(row: Measurement) -> str | None:
-    """Return what most of a row's time goes into; of too few samples nothing is concluded."""
-    if "compute" not in row.metrics or too_few(row):
-        return None
-    spent = {
-        word: sum(row.metrics[phase].value for phase in phases) for word, phases in _BINDS.items()
-    }
-    return max(spent, key=lambda word: spent[word])
 
 
 def legend(rows: Sequence[Measurement]) -> Iterator[str]:
@@ -108,7 +89,7 @@ def _both(row: Measurement) -> str:
     """Return Theano-MPI's cell: what is computed and updated, and what is exchanged."""
     if "compute" not in row.metrics:
         return "-"
-    train = sum(row.metrics[phase].value for phase in _BINDS["compute"])
+    train = row.metrics["compute"].value + row.metrics["update"].value
     comm, exchanges = row.metrics["comm"].value, row.case.name == "step" and len(row.case.names) > 1
     return f"{train:.3g}+{comm:.3g} s" if exchanges else f"{train:.3g} s"
 
@@ -143,7 +124,6 @@ COLUMNS = (
     "speed-up",
     "of ideal",
     "efficiency",
-    Column("binds", cell=lambda row: binds(row) or "-", verbose=True),
     Column("loss", cell=_metric("loss", "{:.4f}")),
     Column("accuracy", cell=_metric("accuracy", "{:.1%}")),
     "error",

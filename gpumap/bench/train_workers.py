@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Clock, Session
-    from gpumap.bench.process_ranks import ProcessRanks
+    from gpumap.bench.process_ranks import Command, ProcessRanks
     from gpumap.comm.base import ProcessComm
     from gpumap.comm.local import Exchange, Library
     from gpumap.comm.threads import Threads
@@ -42,12 +42,10 @@ class Training(Iteration):
     phased = True
     steps = 1
 
-    def __init__(self, command: Callable[..., list[Any]], sessions: Sequence[Session] = ()) -> None:
-        """Train by a function that lets every rank do something, and returns their answers.
-
-        `sessions`: those of devices that are not done when a run returns.
-        """
-        self._command, self._sessions = command, sessions
+    def __init__(self, workers: LocalWorkers | ProcessRanks, job: Job) -> None:
+        """Take memory on every worker; raises OutOfMemory, Unsupported."""
+        self._command = workers.command(job)
+        self._sessions = workers.sessions(job)  # those that are not done when a run returns
 
     def poison(self) -> None:
         """Reset to the initial parameters."""
@@ -68,12 +66,12 @@ class Training(Iteration):
 
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a rank in each phase."""
-        spent = self._command("phases")
+        spent = self._answers("phases")
         return {phase: sum(each[phase] for each in spent) / len(spent) for phase in PHASES}
 
     def spent(self) -> Sequence[float]:
         """Return the seconds that each rank has computed, as `phases` has them."""
-        return [phases["compute"] for phases in self._command("phases")]
+        return [phases["compute"] for phases in self._answers("phases")]
 
     def check(self) -> Check:
         """Return the worst of the ranks' checks, of which all must have the same bits.
@@ -81,13 +79,17 @@ class Training(Iteration):
         Raises:
             Diverged: what a rank computes is not a number.
         """
-        checks, digests = zip(*self._command("check"), strict=True)
+        checks, digests = zip(*self._answers("check"), strict=True)
         worst: Check = reduce(worse, checks)
         return worst if len({*digests}) == 1 else judged(steps.METHOD, float("inf"))
 
     def parameters(self) -> Array:
         """Return the trained parameters; waits; raises Diverged."""
         return cast("Array", self._command("parameters")[0])
+
+    def _answers(self, name: str) -> list[Any]:
+        """Return what the ranks answer; one that has no part in the training has no answer."""
+        return [answer for answer in self._command(name) if answer is not None]
 
 
 # --- the devices of this process
@@ -144,8 +146,12 @@ class LocalWorkers:
         """Release the buffers of earlier trainings."""
         self._workers.clear()
 
-    def training(self, job: Job) -> Training:
-        """Take memory for a job on every worker."""
+    def sessions(self, job: Job) -> Sequence[Session]:
+        """Return those of a job's workers."""
+        return [self._sessions[name] for name in job.spec.names]
+
+    def command(self, job: Job) -> Command:
+        """Take memory for a job on every worker; return what lets all of them do something."""
         assert self._clock is not None  # a plan alone has none
         clock = self._clock
         workers = [self._worker(name, job) for name in job.spec.names]
@@ -164,7 +170,7 @@ class LocalWorkers:
         def command(name: str, *arguments: Any) -> list[Any]:
             return ranks.run(lambda comm: getattr(made[comm.rank], name)(*arguments))
 
-        return Training(command, [worker.session for worker in workers])
+        return command
 
     def played(self, work: Iteration, job: Job) -> Iteration:
         """Return a job's iteration; where results are scripted, one that computes none."""
@@ -202,19 +208,15 @@ class LocalWorkers:
 # --- processes
 
 
-class TrainingFactory:
-    """Factory of this rank's part of each training; all share one worker."""
+class TrainingMaker:
+    """Makes this rank's part of each training; all share one worker."""
 
-    def __init__(self, params: Params, clock: Clock) -> None:
-        self._params, self._clock = params, clock
+    def __init__(self, params: Params, clock: Clock, parts: dict[int, ProcessComm | None]) -> None:
+        """Take what lasts: `parts` are the first ranks alone, by how many they are."""
+        self._params, self._clock, self._parts = params, clock, parts
         self._worker: Worker | None = None
-        self._parts: dict[int, ProcessComm | None] = {}
 
-    def begin(self) -> None:
-        """Release the worker of earlier trainings."""
-        self._worker = None
-
-    def make(self, spec: Spec, comm: ProcessComm, session: Session) -> RankTraining | None:
+    def __call__(self, spec: Spec, comm: ProcessComm, session: Session) -> RankTraining | None:
         """Return this rank's part, if it has one; collective."""
         size = len(spec.names)
         if size not in self._parts:
@@ -228,40 +230,3 @@ class TrainingFactory:
         if self._worker is None:
             self._worker = Worker(spec.names[comm.rank], session, job)
         return RankTraining(job, part, self._worker, self._clock, str(session.device.ref))
-
-
-class ProcessWorkers:
-    """The ranks of a launcher as workers, as rank 0 sees them."""
-
-    def __init__(self, processes: ProcessRanks) -> None:
-        self._processes, self.comm = processes, processes.comm
-
-    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return the bindings whose memory is on this machine."""
-        return self._processes.local_bindings(bindings)
-
-    def skip(self, bindings: Sequence[Binding]) -> Reason | None:  # noqa: ARG002 - the contract's
-        """Return None: a device that cannot train says so when its memory is taken."""
-        return None
-
-    def begin(self) -> None:
-        """Let every rank give back its buffers."""
-        self._processes.begin()
-
-    def training(self, job: Job) -> Training:
-        """Take memory for a job on every rank."""
-        number = self._processes.make(job.spec)
-
-        def command(name: str, *arguments: Any) -> list[Any]:
-            if name == "run":  # it is timed, and its end is a meeting of all: no answer is awaited
-                return self._processes.call("run", number, *arguments)
-            return self._processes.query(number, name, *arguments)[: job.workers]
-
-        return Training(command)
-
-    def played(self, work: Iteration, job: Job) -> Iteration:  # noqa: ARG002 - the contract's
-        """Return the iteration: what ranks exchange is on the host, and real."""
-        return work
-
-
-Workers = LocalWorkers | ProcessWorkers

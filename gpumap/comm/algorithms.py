@@ -1,24 +1,20 @@
-"""Exchanges as schedules: who sends which slice to whom, in which step.
+"""Exchanges between ranks: how a batch and an array are split, what they cost, what that predicts.
 
-An exchange is an allreduce: every rank ends with the sum over all ranks of each element. Its
-schedule is a value, the same on every rank; any communicator can execute it:
-
-    for each step, in order:
-        post every receive: what is added goes to scratch, what replaces goes to its place
-        post every send: no send reads what a receive of its own step changes before it is over
-        wait for all of them, then add each slice in scratch to its place
-
-Every slice is summed at one place: all ranks get the same bits, whatever rounding does.
+An exchange is an allreduce: every rank ends with the sum over all ranks of each element. Every
+slice is summed at one place: all ranks get the same bits, whatever rounding does.
 
     host       rank 0 takes everything in, one rank after the other, and sends the sum back
     ring       each slice travels around once to be summed, and once more to be known
                (Patarasuk & Yuan, J. Parallel Distrib. Comput. 69(2), 2009)
 
+The steps of each rank are data; any communicator can do them, in order: post every receive and
+every send, which are of other places, wait for all of them, then add what was received.
+
 Their cost, and what it predicts of data-parallel steps on more devices: a message of n bytes takes
 latency + n / bandwidth (Hockney, Parallel Computing 20(3), 1994). Each rank has one port, which
 sends and receives at once; messages that are posted at once share its bandwidth, and their
-latencies overlap. Adding is taken as free. So this is what the schedules cost,
-for S bytes and N ranks, and nothing at all where N is 1:
+latencies overlap. Adding is taken as free. So this is what they cost, for S bytes and N ranks, and
+nothing at all where N is 1:
 
     host       N latencies,                 2 (N - 1) S / bandwidth
     ring       2 (N - 1) latencies,         2 (N - 1) / N S / bandwidth
@@ -45,7 +41,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 from math import fsum, inf, isfinite
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap import model
 from gpumap.errors import QuestionError
@@ -55,6 +51,8 @@ if TYPE_CHECKING:
 
     from gpumap.model import Algorithm, Estimate, Fit, Forecast, LinkCost, Payoff, Prediction
 
+    Ends = Sequence[tuple[Any, int]]  # arrays, each with the rank that it goes to or comes from
+    Step = tuple[Ends, Ends, Any | None]  # sent, received, and where what is received is added
 
 SPLITS = ("balanced", "weighted", "keras", "drop")
 
@@ -101,84 +99,51 @@ def split(
     return tuple(counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """Elements `start` to `stop` of the sender, added to those of the receiver or put there."""
-
-    sender: int
-    receiver: int
-    start: int
-    stop: int
-    add: bool
-
-    @property
-    def length(self) -> int:
-        """Return how many elements are moved."""
-        return self.stop - self.start
-
-
-Step = tuple[Transfer, ...]  # all may be under way at once; each rank adds one of them at most
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """An exchange of `length` elements between ranks 0 to `ranks` - 1."""
-
-    ranks: int
-    length: int
-    steps: tuple[Step, ...]
-
-    def scratch(self, rank: int) -> int:
-        """Return how many elements a rank receives to be added, at most."""
-        added = (t.length for step in self.steps for t in step if t.add and t.receiver == rank)
-        return max(added, default=0)
-
-
-def schedule(name: str, ranks: int, length: int) -> Schedule:
-    """Return the schedule of one of ALGORITHMS.
-
-    Args:
-        name: of the algorithm.
-        ranks: that take part, 1 or more.
-        length: elements that each rank has, 0 or more.
-    """
-    if ranks == 1 or length == 0:
-        return Schedule(ranks, length, ())
-    return Schedule(ranks, length, tuple(ALGORITHMS[name](ranks, length)))
-
-
-def _host(ranks: int, length: int) -> Iterator[Step]:
-    others = range(1, ranks)
-    for rank in others:
-        yield (Transfer(rank, 0, 0, length, add=True),)
-    yield tuple(Transfer(0, rank, 0, length, add=False) for rank in others)
-
-
-def _ring(ranks: int, length: int) -> Iterator[Step]:
-    """Yield 2 (N - 1) rounds; each sends every slice one rank on.
-
-    In the round s rank r sends the slice r - 1 - s; what it sent on in the round before is what the
-    rank before it sends in this one. After the first half rank r has the sum of the slice r; in the
-    second one slices replace.
-    """
-    parts = slices(length, ranks)
-    half = ranks - 1
-    for round_ in range(2 * half):
-        moved = ((rank, *parts[(rank - 1 - round_) % ranks]) for rank in range(ranks))
-        yield tuple(
-            Transfer(rank, (rank + 1) % ranks, start, stop, add=round_ < half)
-            for rank, start, stop in moved
-            if start < stop
-        )
-
-
-ALGORITHMS: dict[str, Callable[[int, int], Iterator[Step]]] = {"host": _host, "ring": _ring}
-
-
 def slices(length: int, ranks: int) -> list[tuple[int, int]]:
     """Return where each rank's slice begins and ends, as even as can be, the longest first."""
     stops = list(accumulate(balanced(length, ranks)))
     return list(zip([0, *stops], stops, strict=False))
+
+
+def host(rank: int, size: int, array: Any, empty: Callable[[int], Any]) -> Iterator[Step]:
+    """Yield the steps of a rank: rank 0 takes in one rank after the other, and sends the sum.
+
+    Args:
+        rank: its number.
+        size: how many ranks there are.
+        array: of one axis; the sum takes its place.
+        empty: returns room for so many elements.
+    """
+    if rank:
+        yield [(array, 0)], [], None
+        yield [], [(array, 0)], None
+        return
+    others, room = range(1, size), empty(array.shape[0])
+    yield from (([], [(room, rank)], array) for rank in others)
+    yield [(array, rank) for rank in others], [], None
+
+
+def ring(rank: int, size: int, array: Any, empty: Callable[[int], Any]) -> Iterator[Step]:
+    """Yield the steps of a rank, as `host`: each sends a slice on, and receives the one before it.
+
+    What is sent is what came in the step before. After the first half this rank has the sum of its
+    slice; in the second half slices replace.
+    """
+    parts = [array[start:stop] for start, stop in slices(array.shape[0], size)]
+    room = empty(parts[0].shape[0])
+    for step in range(2 * (size - 1)):
+        sent, place = parts[(rank - 1 - step) % size], parts[(rank - 2 - step) % size]
+        adds = step < size - 1 and place.shape[0] > 0
+        arrived = room[: place.shape[0]] if adds else place
+        sends = [(sent, (rank + 1) % size)] if sent.shape[0] else []
+        receives = [(arrived, (rank - 1) % size)] if place.shape[0] else []
+        yield sends, receives, place if adds else None
+
+
+STEPS: dict[str, Callable[[int, int, Any, Callable[[int], Any]], Iterator[Step]]] = {
+    "host": host,
+    "ring": ring,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,20 +232,22 @@ def _metrics(
     question: Prediction, compute: float, devices: int, comm: Estimate
 ) -> dict[str, Estimate]:
     """Return the metrics of a step with an exchange of these seconds."""
-    strong = question.scaling == "strong"
+    strong, batch = question.scaling == "strong", question.batch
     part = compute
     if strong:  # the device with the most examples counts
-        batch = question.batch
         part *= 1.0 / devices if batch is None else -(-batch // devices) / batch
     work = 1.0 if strong else float(devices)  # in batches
-    time = model.Estimate(part + comm.value, part + comm.low, part + comm.high, "s")
+
+    def rate(amount: float, unit: str) -> Estimate:
+        return _figure(comm, lambda seconds: amount / (part + seconds), unit)
+
     metrics = {
-        "time": time,
-        "speedup": _rate(work * compute, time, "1"),
-        "efficiency": _rate(work * compute / devices, time, "1"),
+        "time": _figure(comm, lambda seconds: part + seconds, "s"),
+        "speedup": rate(work * compute, "1"),
+        "efficiency": rate(work * compute / devices, "1"),
     }
-    if question.batch is not None:
-        metrics["examples_per_s"] = _rate(work * question.batch, time, "1/s")
+    if batch is not None:
+        metrics["examples_per_s"] = rate(work * batch, "1/s")
     return metrics
 
 
@@ -288,13 +255,13 @@ def _payoff(question: Prediction, algorithm: Algorithm, forecasts: Sequence[Fore
     """Return the break-even compute time of two devices, and the break-even batch."""
     comm = _exchange(question, algorithm, 2)
     times = 2.0 if question.scaling == "strong" else 1.0  # of the exchange, that halving must save
-    metrics = {"from_compute": _times(comm, times, "s")}
-    if question.compute is None:
+    needed, compute = _figure(comm, lambda seconds: times * seconds, "s"), question.compute
+    metrics = {"from_compute": needed}
+    if compute is None:
         return model.Payoff(algorithm, metrics)
-    if question.batch is not None:
-        metrics["from_batch"] = _times(comm, times * question.batch / question.compute, "1")
+    if (batch := question.batch) is not None:
+        metrics["from_batch"] = _figure(comm, lambda s: s * times * batch / compute, "1")
     best = max(forecasts, key=lambda forecast: forecast.metrics["speedup"].value)
-    needed, compute = metrics["from_compute"], question.compute
     even: Literal["yes", "no", "unclear"] = "yes" if compute > needed.value else "no"
     if needed.low <= compute <= needed.high and needed.low < needed.high:
         even = "unclear"
@@ -302,12 +269,10 @@ def _payoff(question: Prediction, algorithm: Algorithm, forecasts: Sequence[Fore
 
 
 def _exchange(question: Prediction, algorithm: str, ranks: int) -> Estimate:
-    assert algorithm in MODELS
     value, low, high = (
         seconds(algorithm, ranks, question.nbytes, link) for link in _links(question.link)
     )
-    known = question.link.latency.has_interval and question.link.bandwidth.has_interval
-    if not known:
+    if not (question.link.latency.has_interval and question.link.bandwidth.has_interval):
         return model.Estimate.without_interval(value, "s")
     return model.Estimate(value, min(low, value), max(high, value), "s")
 
@@ -326,11 +291,9 @@ def _ratio(end: float, value: float) -> float:
     return end / value if value > 0.0 and isfinite(end) and isfinite(value) else 1.0
 
 
-def _rate(amount: float, time: Estimate, unit: str) -> Estimate:
-    if not time.has_interval:
-        return model.Estimate.without_interval(amount / time.value, unit)
-    return model.Estimate(amount / time.value, amount / time.high, amount / time.low, unit)
-
-
-def _times(figure: Estimate, factor: float, unit: str) -> Estimate:
-    return model.Estimate(figure.value * factor, figure.low * factor, figure.high * factor, unit)
+def _figure(comm: Estimate, of: Callable[[float], float], unit: str) -> Estimate:
+    """Return what follows from the seconds of an exchange, with the ends that theirs allow."""
+    if not comm.has_interval:
+        return model.Estimate.without_interval(of(comm.value), unit)
+    low, high = sorted((of(comm.low), of(comm.high)))
+    return model.Estimate(of(comm.value), low, high, unit)

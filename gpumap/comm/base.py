@@ -2,8 +2,8 @@
 
 An engine is what users run: MPI (`gpumap.comm.mpi`), torch.distributed (`gpumap.comm.torch`), or
 threads of one process (`gpumap.comm.threads`). Objects go between ranks as it sends them, and
-`native` is its own allreduce; `host` and `ring` are schedules (`gpumap.comm.algorithms`) over its
-sends and receives.
+`native` is its own allreduce; `host` and `ring` (`gpumap.comm.algorithms`) are steps of its sends
+and receives.
 
 Rank 0 may serve all ranks: answer numbers, and change arrays, for one of them at a time. Between
 processes that is a thread of rank 0.
@@ -15,19 +15,18 @@ import sys
 import threading
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.backends.base import destination
-from gpumap.comm.algorithms import schedule
+from gpumap.comm.algorithms import STEPS
 from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Buffer, Mark, Session
-    from gpumap.comm.algorithms import Schedule, Step, Transfer
-
-    Ends = Sequence[tuple[Array, int]]  # arrays, each with the rank that it goes to or comes from
+    from gpumap.comm.algorithms import Ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +44,6 @@ class RankInfo:
         return f"{self.host}/{self.name} (rank {self.rank}, process {self.process})"
 
 
-class Beats(Protocol):
-    """Heartbeats of all ranks to rank 0, usable from a thread."""
-
-    def beat(self) -> None:
-        """Send one; does not wait."""
-
-    def heard(self, rank: int) -> bool:
-        """Return whether one of a rank has come since the last call."""
-
-    def close(self) -> None:
-        """Send no more."""
-
-
 class Served(Protocol):
     """What rank 0 does for every rank."""
 
@@ -65,7 +51,7 @@ class Served(Protocol):
         """Return two numbers for the one that a rank sends."""
 
     def change(self, array: Array) -> None:
-        """Change an array that a rank has sent; it goes back to it."""
+        """Change an array that a rank has sent; it goes back to that rank."""
 
 
 class Service(Protocol):
@@ -76,8 +62,8 @@ class Service(Protocol):
     def ask(self, number: int) -> tuple[int, int]:
         """Return what rank 0 answers."""
 
-    def trade(self, array: Array, begun: Callable[[], None]) -> None:
-        """Let rank 0 change an array; `begun` is called when it is this rank's turn."""
+    def trade(self, array: Array) -> None:
+        """Let rank 0 change an array."""
 
 
 class Comm(Protocol):
@@ -91,8 +77,8 @@ class Comm(Protocol):
     def broadcast(self, what: Any = None) -> Any:
         """Return the object of rank 0, on every rank."""
 
-    def gather(self, what: Any) -> list[Any] | None:
-        """Return the object of every rank, on rank 0."""
+    def gather(self, what: Any) -> list[Any]:
+        """Return the object of every rank, on every rank."""
 
     def barrier(self) -> None:
         """Return when every rank has come here."""
@@ -121,8 +107,8 @@ class Comm(Protocol):
     def waiting(self) -> bool:
         """Return whether an object has come."""
 
-    def receive(self) -> tuple[Any, Array | None]:
-        """Return the next object that was sent to this rank, and its array; waits."""
+    def receive(self, room: Array | None = None) -> tuple[Any, Array | None]:
+        """Return the next object that was sent to this rank, and its array, in `room`; waits."""
 
     def serve(self, served: Served) -> AbstractContextManager[Service]:
         """Let rank 0 serve all ranks, until each of them was answered no second number."""
@@ -132,12 +118,6 @@ class Comm(Protocol):
         """Leave the other ranks."""
 
 
-def gathered(comm: Comm, what: Any) -> list[Any]:
-    """Return the object of every rank, on every rank."""
-    result: list[Any] = comm.broadcast(comm.gather(what))
-    return result
-
-
 # --- ranks that are processes
 
 
@@ -145,24 +125,16 @@ class ProcessComm(Comm, Protocol):
     """Ranks that are processes: an engine says how it carries, the rest is here."""
 
     def part(self, size: int) -> ProcessComm | None:
-        """Return the first ranks as an engine of their own, on each of them; collective."""
+        """Return the first ranks as an engine of their own, on each of them; collective.
+
+        A thread may use it beside another one that uses this engine.
+        """
 
     def in_place(self, native: Any) -> bool:
         """Return whether the engine can exchange an array that a device's library holds."""
 
     def move(self, sends: Ends, receives: Ends) -> None:
         """Send and receive arrays, all at once; return when they have come and gone."""
-
-    def put(self, array: Array, to: int, tag: int) -> None:
-        """Send an array; usable from a thread beside other calls."""
-
-    def take(self, array: Array, sender: int | None, tag: int) -> int:
-        """Receive an array of one rank or, with None, of any, and return of which; as `put`."""
-        ...
-
-    def beats(self) -> Beats:
-        """Return what sends heartbeats; called by all ranks."""
-        ...
 
     def abort(self) -> None:
         """End all ranks, as one that has failed."""
@@ -196,17 +168,29 @@ class ProcessComm(Comm, Protocol):
 
         return by_host
 
+    def again(self) -> ProcessComm:
+        """Return the same ranks as an engine of their own, as `part`."""
+        every = self.part(self.size)
+        assert every is not None  # this rank is one of them
+        return every
+
+    @cached_property
+    def aside(self) -> ProcessComm:
+        """The same ranks, for what rank 0 serves."""
+        return self.again()
+
     @contextmanager
     def serve(self, served: Served) -> Iterator[Service]:
         """Serve by a thread of rank 0."""
+        aside = self.aside
         if self.rank:
-            yield RemoteService(self)
+            yield RemoteService(aside)
             return
         lock, failure = threading.Lock(), list[BaseException]()
 
         def work() -> None:
             try:
-                _serve(self, served, lock)
+                _serve(aside, served, lock)
             except BaseException as error:  # noqa: BLE001 - it is said, and ends all ranks
                 sys.excepthook(type(error), error, error.__traceback__)
                 self.abort()  # those that wait for an answer would wait for ever
@@ -220,48 +204,21 @@ class ProcessComm(Comm, Protocol):
             raise failure[0]
 
 
-class ScheduledExchange:
-    """One exchange of a rank's array with those of all others, to be run again and again."""
-
-    def __init__(self, plan: Schedule, comm: ProcessComm, array: Array) -> None:
-        """Take scratch.
-
-        Args:
-            plan: of the exchange.
-            comm: of as many ranks.
-            array: shape (length,), in C order; the sum takes its place.
-        """
-        self._comm, self._array = comm, array
-        self._scratch = np.empty(plan.scratch(comm.rank), array.dtype)
-        self._steps = [self._part(step) for step in plan.steps]
-
-    def _part(self, step: Step) -> tuple[Ends, Ends, list[Array]]:
-        """Return what this rank sends and receives in a step, and where it adds."""
-        rank = self._comm.rank
-        sends = [(self._of(t), t.receiver) for t in step if t.sender == rank]
-        received = [t for t in step if t.receiver == rank]
-        receives = [
-            (self._scratch[: t.length] if t.add else self._of(t), t.sender) for t in received
-        ]
-        return sends, receives, [self._of(t) for t in received if t.add]
-
-    def _of(self, transfer: Transfer) -> Array:
-        result: Array = self._array[transfer.start : transfer.stop]
-        return result
-
-    def run(self) -> None:
-        """Exchange, and return when this rank has the sum and may be overwritten."""
-        for sends, receives, added in self._steps:
-            self._comm.move(sends, receives)
-            for place in added:
-                np.add(place, self._scratch[: len(place)], out=place)
-
-
 def exchange(algorithm: str, comm: ProcessComm, array: Array) -> Callable[[], None]:
-    """Return the exchange of `array` by `native`, or by an algorithm that has a schedule."""
+    """Return the exchange of `array`, shape (length,), by `native`, `host` or `ring`."""
     if algorithm == "native":
         return comm.allreduce(array)
-    return ScheduledExchange(schedule(algorithm, comm.size, len(array)), comm, array).run
+    empty = partial(np.empty, dtype=array.dtype)
+    made = STEPS[algorithm](comm.rank, comm.size, array, empty)
+    steps = list(made) if len(array) else []
+
+    def run() -> None:
+        for sends, receives, place in steps:
+            comm.move(sends, receives)
+            if place is not None:
+                np.add(place, receives[0][0], out=place)
+
+    return run
 
 
 class Staging:
@@ -303,9 +260,6 @@ def on_stream(session: Session, exchange: Callable[[], object]) -> Callable[[], 
 # --- rank 0 serves all ranks
 
 
-_REQUEST, _ANSWER, _TRADE = 11, 12, 13  # tags
-
-
 class OwnService:
     """What is served where it is: in the process of rank 0."""
 
@@ -322,10 +276,9 @@ class OwnService:
         with self._exclusive():
             return self._served.answer(self._rank, number)
 
-    def trade(self, array: Array, begun: Callable[[], None]) -> None:
+    def trade(self, array: Array) -> None:
         """Let rank 0 change an array."""
         with self._exclusive():
-            begun()
             self._served.change(array)
 
 
@@ -337,38 +290,28 @@ class RemoteService:
     def __init__(self, comm: ProcessComm) -> None:
         self._comm = comm
 
-    def ask(self, number: int, length: int = 0) -> tuple[int, int]:
-        """Return what rank 0 answers; `length` is that of an array to trade, else 0."""
-        answer = np.empty(2, np.int64)
-        self._comm.put(np.array([number, length], np.int64), 0, _REQUEST)
-        self._comm.take(answer, 0, _ANSWER)
-        return int(answer[0]), int(answer[1])
+    def ask(self, number: int) -> tuple[int, int]:
+        """Return what rank 0 answers."""
+        self._comm.send((self._comm.rank, number), 0)
+        answer: tuple[int, int] = self._comm.receive()[0]
+        return answer
 
-    def trade(self, array: Array, begun: Callable[[], None]) -> None:
-        """Let rank 0 change an array.
-
-        It answers first, so that waiting is not booked as moving the array.
-        """
-        self.ask(0, array.size)
-        begun()
-        self._comm.put(array, 0, _TRADE)
-        self._comm.take(array, 0, _TRADE)
+    def trade(self, array: Array) -> None:
+        """Let rank 0 change an array."""
+        self._comm.send((self._comm.rank, 0), 0, array)
+        self._comm.receive(array)
 
 
 def _serve(comm: ProcessComm, served: Served, lock: threading.Lock) -> None:
     """Serve the other ranks until each was answered no second number."""
-    left, request = comm.size - 1, np.empty(2, np.int64)
+    left = comm.size - 1
     while left:
-        rank = comm.take(request, None, _REQUEST)
-        number, length = request.tolist()
+        (rank, number), array = comm.receive()
         with lock:
-            if length:
-                comm.put(np.zeros(2, np.int64), rank, _ANSWER)
-                array = np.empty(length, np.float32)
-                comm.take(array, rank, _TRADE)
+            if array is None:
+                answer = served.answer(rank, number)
+                left -= not answer[1]
+                comm.send(answer, rank)
+            else:
                 served.change(array)
-                comm.put(array, rank, _TRADE)
-                continue
-            answer = np.array(served.answer(rank, number), np.int64)
-            comm.put(answer, rank, _ANSWER)
-            left -= not answer[1]
+                comm.send(None, rank, array)

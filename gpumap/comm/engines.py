@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from gpumap.errors import AbsentError
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 OURS = "gpumap run"  # as the launcher of its processes
 _LIMIT = 1800.0  # seconds in which a rank must come: PyTorch's own
+_MEETING = {"MASTER_ADDR": "the host of rank 0", "MASTER_PORT": "a free port there"}
 
 
 def engine_of(launch: Launch | None, env: Mapping[str, str]) -> str:
@@ -24,20 +25,31 @@ def engine_of(launch: Launch | None, env: Mapping[str, str]) -> str:
     return "torch" if slurm or by in (OURS, "torchrun") else "mpi"
 
 
-def joined(launch: Launch, env: Mapping[str, str]) -> ProcessComm:
-    """Return all ranks of a launch, in a program of the user's.
+def joined(
+    engine: str, launch: Launch | None, env: Mapping[str, str], limit: float = _LIMIT
+) -> ProcessComm:
+    """Return all ranks of a launch, which must come within `limit` seconds.
 
     Raises:
-        AbsentError: the engine is not there, or knows of other ranks.
+        AbsentError: the engine is not there, or a rank is not.
+        QuestionError: there is one rank, or the launcher is another engine's.
     """
-    if engine_of(launch, env) == "torch":
-        from gpumap.comm.torch import Torch
+    if engine == "mpi":
+        from gpumap.comm.mpi import Mpi, load
 
-        return Torch(launch.rank, launch.size, _LIMIT)
-    from gpumap.comm.mpi import Mpi, load
+        comm = Mpi(load().COMM_WORLD)
+        if comm.size > 1:
+            return comm
+    if launch is None:
+        fix = "start several: mpirun -n 2 gpumap ..., or torchrun --nproc-per-node 2 -m gpumap ..."
+        raise QuestionError("one rank has nothing to exchange", fix)
+    if engine == "mpi":
+        message = f"{launch.by} has started {launch.size} processes, and MPI knows of one of them"
+        fix = "start them by the launcher of this MPI: mpirun -n 2 ...; under Slurm srun --mpi=pmix"
+        raise QuestionError(message, fix)
+    from gpumap.comm.torch import Torch
 
-    comm = Mpi(load().COMM_WORLD)
-    if comm.size != launch.size:
-        text = f"{launch.by} has started {launch.size} processes, and MPI knows {comm.size}"
-        raise AbsentError(text, "start them with mpirun, torchrun or gpumap run")
-    return comm
+    if missing := [name for name in _MEETING if not env.get(name)]:
+        message = f"{missing[0]} is not set, and ranks of torch.distributed meet there"
+        raise QuestionError(message, f"let every rank have {_MEETING[missing[0]]} in it")
+    return Torch(launch.rank, launch.size, limit)

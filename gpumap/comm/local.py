@@ -9,21 +9,18 @@ for the copy, then adds. All of it is queued at once; the host waits for nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from gpumap.backends.base import Buffer, destination, has_data, require
-from gpumap.comm.algorithms import schedule
+from gpumap.comm.algorithms import ring
 from gpumap.dtypes import np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Route, Session
-    from gpumap.comm.algorithms import Schedule, Transfer
+    from gpumap.comm.algorithms import Step
     from gpumap.dtypes import Dtype
-
-    Mark = Any
 
 
 class Exchange(Protocol):
@@ -33,18 +30,6 @@ class Exchange(Protocol):
         """Queue it; return how its copies go."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
-    """A transfer with its memory: a copy, and where the receiver adds it, if it does."""
-
-    sender: int
-    receiver: int
-    source: Buffer
-    target: Buffer  # the place itself, or scratch
-    place: Buffer | None  # None: the copy is all
-    length: int
-
-
 class Library(Protocol):
     """A library that does the exchange."""
 
@@ -52,60 +37,47 @@ class Library(Protocol):
         """Return the exchange of one buffer of each session."""
 
 
-class LocalExchange:
-    """One exchange between buffers of several sessions, ready to be queued again and again."""
+class Ring:
+    """The ring of the buffers of several sessions, ready to be queued again and again."""
 
-    def __init__(
-        self,
-        plan: Schedule,
-        sessions: Sequence[Session],
-        buffers: Sequence[Buffer],
-    ) -> None:
-        """Take scratch on each session; `buffers` have one axis each.
+    def __init__(self, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
+        """Take scratch for one slice on each session; `buffers` have one axis each.
 
         Raises:
-            Unsupported: a session that adds has no kernels.
+            Unsupported: a session has no kernels.
             OutOfMemory: there is no room for the scratch.
         """
-        self._sessions = tuple(sessions)
-        self._buffers = tuple(buffers)
-        adding = {t.receiver for step in plan.steps for t in step if t.add}
-        for rank in sorted(adding):
-            require(sessions[rank], "kernels", "adding what is exchanged")
-        self._scratch = [
-            _scratch(plan, rank, session, buffers[rank]) for rank, session in enumerate(sessions)
-        ]
-        self._steps = [tuple(map(self._move, step)) for step in plan.steps]
+        for session in sessions:
+            require(session, "kernels", "adding what is exchanged")
+        self._sessions, size = tuple(sessions), len(sessions)
+        ranks = (ring(rank, size, each, _room(each)) for rank, each in enumerate(buffers))
+        self._steps = list(zip(*ranks, strict=True))
 
     def queue(self) -> frozenset[Route]:
         """Queue the exchange on all sessions; return how its copies go."""
-        return frozenset(route for moves in self._steps for route in self._queue(moves))
+        return frozenset(route for step in self._steps for route in self._queue(step))
 
-    def _move(self, transfer: Transfer) -> _Move:
-        elements = slice(transfer.start, transfer.stop)
-        source = self._buffers[transfer.sender][elements]
-        place = self._buffers[transfer.receiver][elements]
-        ranks = transfer.sender, transfer.receiver
-        if not transfer.add:
-            return _Move(*ranks, source, place, None, transfer.length)
-        scratch = self._scratch[transfer.receiver]
-        assert scratch is not None
-        return _Move(*ranks, source, scratch[: transfer.length], place, transfer.length)
+    def _queue(self, step: Sequence[Step]) -> Iterator[Route]:
+        """Queue a step of all ranks: copies first, so that no sum gets ahead of what is sent."""
+        free = [session.mark() for session in self._sessions]
+        arrived = {}
+        for session, (sends, _, _) in zip(self._sessions, step, strict=True):
+            for source, receiver in sends:
+                session.wait(free[receiver])
+                yield session.copy(source, step[receiver][1][0][0])
+                arrived[receiver] = session.mark()
+        for rank, mark in arrived.items():
+            _, receives, place = step[rank]
+            session = self._sessions[rank]
+            session.wait(mark)
+            if place is not None:
+                session.run("add", place, receives[0][0], place, size=place.shape[0])
 
-    def _queue(self, moves: Sequence[_Move]) -> Iterator[Route]:
-        """Queue a step: every copy first, so that no sum gets ahead of what is sent."""
-        free = {move.receiver: self._sessions[move.receiver].mark() for move in moves}
-        arrived: list[Mark] = []
-        for move in moves:
-            sender = self._sessions[move.sender]
-            sender.wait(free[move.receiver])
-            yield sender.copy(move.source, move.target)
-            arrived.append(sender.mark())
-        for move, mark in zip(moves, arrived, strict=True):
-            receiver = self._sessions[move.receiver]
-            receiver.wait(mark)
-            if move.place is not None:
-                receiver.run("add", move.place, move.target, move.place, size=move.length)
+
+def _room(buffer: Buffer) -> Callable[[int], Buffer]:
+    """Return what makes room for elements of a buffer beside it."""
+    dtype = cast("Dtype", buffer.dtype.name)
+    return lambda length: buffer.session.empty((length,), dtype)
 
 
 class HostSum:
@@ -141,18 +113,6 @@ class HostSum:
 
 def exchange(
     algorithm: str, sessions: Sequence[Session], buffers: Sequence[Buffer]
-) -> HostSum | LocalExchange:
-    """Return the exchange of one buffer of each session by `host`, or by a schedule."""
-    if algorithm == "host":
-        return HostSum(sessions, buffers)
-    plan = schedule(algorithm, len(sessions), buffers[0].shape[0])
-    return LocalExchange(plan, sessions, buffers)
-
-
-def _scratch(plan: Schedule, rank: int, session: Session, buffer: Buffer) -> Buffer | None:
-    """Return scratch for what a rank receives at once; None where it adds nothing."""
-    most = plan.scratch(rank)
-    if not most:
-        return None
-    result: Buffer = session.empty((most,), cast("Dtype", buffer.dtype.name))
-    return result
+) -> HostSum | Ring:
+    """Return the exchange of one buffer of each session by `host` or `ring`."""
+    return (HostSum if algorithm == "host" else Ring)(sessions, buffers)

@@ -15,7 +15,8 @@ from gpumap.extras import install
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumap.comm.base import Ends, Served, Service
+    from gpumap.comm.algorithms import Ends
+    from gpumap.comm.base import Served, Service
 
 _INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
 _THREADS = (
@@ -24,7 +25,7 @@ _THREADS = (
 )
 _SHOWN = 200  # characters of the loader's message
 _OBJECT, _ARRAY, _MOVED = 1, 2, 3  # tags
-_REST = 1e-4  # seconds between two polls for an array of any rank
+_REST = 1e-4  # seconds between two polls for an object
 
 
 def load() -> Any:
@@ -74,9 +75,9 @@ class Mpi(ProcessComm):
         """Return the object of rank 0, on every rank."""
         return self.native.bcast(what)
 
-    def gather(self, what: Any) -> list[Any] | None:
-        """Return the object of every rank, on rank 0."""
-        result: list[Any] | None = self.native.gather(what)
+    def gather(self, what: Any) -> list[Any]:
+        """Return the object of every rank, on every rank."""
+        result: list[Any] = self.native.allgather(what)
         return result
 
     def barrier(self) -> None:
@@ -98,27 +99,9 @@ class Mpi(ProcessComm):
         for request in posted:
             request.Wait()
 
-    def put(self, array: Array, to: int, tag: int) -> None:
-        """Send an array."""
-        self.native.Send(array, to, tag)
-
-    def take(self, array: Array, sender: int | None, tag: int) -> int:
-        """Receive an array of one rank, or of any."""
-        if sender is None:
-            sender = self._sender(tag)
-        self.native.Recv(array, sender, tag)
-        return sender
-
-    def _sender(self, tag: int) -> int:
-        """Wait for a message and return whose it is; MPI's own wait would keep a core busy."""
-        mpi = load()
-        status = mpi.Status()
-        while not self.native.Iprobe(mpi.ANY_SOURCE, tag, status):
-            time.sleep(_REST)
-        return int(status.Get_source())
-
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Send an object, small enough for MPI to keep it until it is received, and an array."""
+        self.sending()  # what has left is forgotten
         self.native.send((what, None if array is None else array.size), to, _OBJECT)
         if array is not None:
             self._sent.append((self.native.Isend(array, to, _ARRAY), array))
@@ -132,13 +115,15 @@ class Mpi(ProcessComm):
         """Return whether an object has come."""
         return bool(self.native.Iprobe(tag=_OBJECT))
 
-    def receive(self) -> tuple[Any, Array | None]:
+    def receive(self, room: Array | None = None) -> tuple[Any, Array | None]:
         """Return the next object that was sent to this rank, and its array; waits."""
+        while not self.waiting():  # MPI's own wait would keep a core busy
+            time.sleep(_REST)
         status = load().Status()
         what, size = self.native.recv(tag=_OBJECT, status=status)
         if size is None:
             return what, None
-        array = np.empty(size, np.float32)
+        array = np.empty(size, np.float32) if room is None else room
         self.native.Recv(array, status.Get_source(), _ARRAY)
         return what, array
 
@@ -149,41 +134,9 @@ class Mpi(ProcessComm):
         with super().serve(served) as service:
             yield service
 
-    def beats(self) -> MpiBeats:
-        """Return what sends heartbeats, by a communicator of their own."""
-        return MpiBeats(self.native.Dup())
-
     def abort(self) -> None:
         """End all ranks."""
         self.native.Abort(1)
 
     def close(self) -> None:
         """Leave it to mpi4py, which ends MPI with the process."""
-
-
-class MpiBeats:
-    """Heartbeats as messages of one byte."""
-
-    def __init__(self, native: Any) -> None:
-        self._native = native
-        self._sent: list[Any] = []
-
-    def beat(self) -> None:
-        """Send one, unless two are on the way: rank 0 may not receive."""
-        self._sent = [request for request in self._sent if not request.Test()]
-        if len(self._sent) <= 1:
-            self._sent.append(self._native.Isend(bytearray(1), 0))
-
-    def heard(self, rank: int) -> bool:
-        """Return whether one of a rank has come since the last call."""
-        heard = False
-        while self._native.Iprobe(rank):
-            self._native.Recv(bytearray(1), rank)
-            heard = True
-        return heard
-
-    def close(self) -> None:
-        """Take back what rank 0 has not received."""
-        for request in self._sent:
-            request.Cancel()
-            request.Wait()

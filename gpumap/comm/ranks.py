@@ -72,8 +72,12 @@ def launched(env: Mapping[str, str]) -> Launch | None:
     found.sort(key=lambda each: each[1][2] not in env)  # stable: else the order is as above
     for by, names in found:
         most = _number(env, by, names[3]) if names[3] in env else None
-        number, ranks, local = (_number(env, by, name) for name in names[:3])
-        return _checked(Launch(by, number, ranks, local, most), names)
+        rank, size, local = (_number(env, by, name) for name in names[:3])
+        if rank >= size:
+            raise _wrong(by, f"{names[0]} is {rank}, and {names[1]} is {size}")
+        if local >= (most or size):
+            raise _wrong(by, f"{names[2]} is {local} of {most or size}")
+        return Launch(by, rank, size, local, most)
     return None
 
 
@@ -110,18 +114,6 @@ def without_ranks(env: Mapping[str, str]) -> dict[str, str]:
     """Return an environment for processes that a rank starts: its place is not theirs."""
     left = tuple(start for marker, starts in _PREFIXES.items() if marker in env for start in starts)
     return {name: value for name, value in env.items() if not name.startswith(left)}
-
-
-def _checked(launch: Launch, names: tuple[str, str, str, str]) -> Launch:
-    rank, size, local_rank, local_size = names
-    most = launch.size if launch.local_size is None else min(launch.size, launch.local_size)
-    for name, value, limit, of in (
-        (rank, launch.rank, launch.size, size),
-        (local_rank, launch.local_rank, most, local_size if launch.local_size else size),
-    ):
-        if value >= limit:
-            raise _wrong(launch.by, f"{name} is {value}, and {of} is {limit}")
-    return launch
 
 
 def _number(env: Mapping[str, str], by: str, name: str) -> int:

@@ -2,7 +2,7 @@
 
 Ranks share one state behind a monitor. A collective is a meeting: each rank brings something, the
 last one to come does what is to be done with all of it, and every rank gets the result. A rank that
-raises ends the others, wherever they wait; so does one that ends while another waits for it.
+raises ends the others, wherever they wait.
 
 Scripted devices have a clock of their own, and so has each rank that drives one: their threads run
 one at a time, the one whose clock is earliest first, and change over only where they wait or look
@@ -37,10 +37,7 @@ _GRACE = 10.0  # seconds that ranks have to end their steps after an interrupt
 
 
 class _Ended(Exception):
-    """Another rank has ended; what it raised is raised where the ranks were started."""
-
-    def __init__(self) -> None:
-        super().__init__("a rank waits, and another rank has ended, or waits for it")
+    """Another rank has failed; what it raised is raised where the ranks were started."""
 
 
 class _Locks:
@@ -135,9 +132,6 @@ class _Turns:
 
     def _change(self, rank: int) -> None:
         """Let the earliest rank go on; return when it is this one."""
-        if not self._ready:  # all of them wait: the first one that ends wakes the others
-            self._asleep.pop(rank, None)
-            raise _Ended
         following = self._next()
         if following != rank:
             self._go[following].release()
@@ -150,64 +144,28 @@ class _Turns:
         return rank
 
 
-class _Shared:
-    """What the ranks of one process share."""
-
-    def __init__(self, size: int, monitor: _Locks | _Turns, join: Join) -> None:
-        self.size, self.monitor, self.join = size, monitor, join
-        self.ended = 0
-        self.failed = False
-        self.come: dict[int, Any] = {}  # what each rank has brought to this meeting
-        self.meetings = 0
-        self.result: Any = None  # of the last one
-        self.boxes: list[deque[tuple[Any, Array | None]]] = [deque() for _ in range(size)]
-
-    def begin(self) -> None:
-        """Forget what ranks that were ended have left."""
-        self.ended, self.failed, self.come = 0, False, {}
-        for box in self.boxes:
-            box.clear()
-
-    def check(self) -> None:
-        """Raise _Ended where another rank has failed."""
-        if self.failed:
-            raise _Ended
-
-    def wait_for(self, rank: int, come: Callable[[], bool], others: int) -> None:
-        """Wait; raise _Ended where one has failed, or so many others have ended."""
-        hopeless = False
-
-        def over() -> bool:
-            nonlocal hopeless
-            hopeless = self.failed or self.ended >= others
-            return come() or hopeless
-
-        self.monitor.wait_for(rank, over)
-        if hopeless and not come():
-            raise _Ended
-
-
 class Threads:
     """The ranks that are threads of this process, as one of them sees them."""
 
     name = "local"
     failures: tuple[type[Exception], ...] = (_Ended,)
 
-    def __init__(self, rank: int, shared: _Shared) -> None:
-        self.rank, self.size, self._shared = rank, shared.size, shared
+    def __init__(self, rank: int, ranks: Ranks) -> None:
+        self.rank, self.size, self._ranks = rank, ranks.size, ranks
+        self.box: deque[tuple[Any, Array | None]] = deque()  # what was sent to this rank
 
     def broadcast(self, what: Any = None) -> Any:
         """Return the object of rank 0 itself, on every rank."""
-        return self._meet(what, lambda every: every[0])
+        return self.gather(what)[0]
 
-    def gather(self, what: Any) -> list[Any] | None:
-        """Return the object of every rank, on rank 0."""
+    def gather(self, what: Any) -> list[Any]:
+        """Return the object itself of every rank, on every rank."""
         every: list[Any] = self._meet(what, list)
-        return None if self.rank else every
+        return every
 
     def barrier(self) -> None:
         """Return when every rank has come here."""
-        self._meet(None, len)
+        self.gather(None)
 
     def meet(self, session: Session, then: Callable[[], object] | None = None) -> Sequence[Mark]:
         """Return the marks of all devices, without waiting for them; the last one exchanges."""
@@ -231,14 +189,14 @@ class Threads:
 
     def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
         """Return what queues the exchange of a buffer of each rank, on all of their devices."""
-        joined: Exchange = self._meet(buffer, partial(self._shared.join, algorithm))
+        joined: Exchange = self._meet(buffer, partial(self._ranks.join, algorithm))
         return joined.queue
 
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Put an object and an array into the box of a rank."""
-        with self._shared.monitor.within(self.rank):
-            self._shared.boxes[to].append((what, array))
-            self._shared.monitor.wake()
+        with self._ranks.monitor.within(self.rank):
+            self._ranks.comms[to].box.append((what, array))
+            self._ranks.monitor.wake()
 
     def sending(self) -> int:
         """Return 0: what was sent has arrived."""
@@ -246,24 +204,23 @@ class Threads:
 
     def waiting(self) -> bool:
         """Return whether an object has come."""
-        self._shared.check()
-        with self._shared.monitor.within(self.rank):
-            return bool(self._shared.boxes[self.rank])
+        self._check()
+        with self._ranks.monitor.within(self.rank):
+            return bool(self.box)
 
-    def receive(self) -> tuple[Any, Array | None]:
-        """Return the next object that was sent to this rank, and its array; waits."""
-        box = self._shared.boxes[self.rank]
-        with self._shared.monitor.within(self.rank):
-            self._shared.wait_for(self.rank, lambda: bool(box), self.size - 1)
-            return box.popleft()
+    def receive(self, room: Array | None = None) -> tuple[Any, Array | None]:  # noqa: ARG002 - it is there
+        """Return the next object that was sent to this rank, and its array itself; waits."""
+        with self._ranks.monitor.within(self.rank):
+            self._wait_for(lambda: bool(self.box))
+            return self.box.popleft()
 
     @contextmanager
     def serve(self, served: Served) -> Iterator[Service]:
         """Let every rank call what rank 0 serves, one at a time."""
 
         def exclusive() -> AbstractContextManager[object]:
-            self._shared.check()
-            return self._shared.monitor.exclusive(self.rank)
+            self._check()
+            return self._ranks.monitor.exclusive(self.rank)
 
         yield OwnService(self.rank, self.broadcast(served), exclusive)
 
@@ -272,19 +229,30 @@ class Threads:
 
     def _meet(self, what: Any, action: Callable[[list[Any]], Any]) -> Any:
         """Bring something to a meeting of all ranks; return what the last one makes of it all."""
-        shared = self._shared
-        shared.check()
-        with shared.monitor.within(self.rank):
-            shared.come[self.rank] = what
-            if len(shared.come) == shared.size:
-                every = [shared.come[rank] for rank in range(shared.size)]
-                shared.result, shared.come = action(every), {}
-                shared.meetings += 1
-                shared.monitor.wake()
-                return shared.result
-            this = shared.meetings
-            shared.wait_for(self.rank, lambda: shared.meetings > this, 1)
-            return shared.result
+        ranks = self._ranks
+        self._check()
+        with ranks.monitor.within(self.rank):
+            ranks.come[self.rank] = what
+            if len(ranks.come) == ranks.size:
+                every = [ranks.come[rank] for rank in range(ranks.size)]
+                ranks.result, ranks.come = action(every), {}
+                ranks.meetings += 1
+                ranks.monitor.wake()
+                return ranks.result
+            this = ranks.meetings
+            self._wait_for(lambda: ranks.meetings > this)
+            return ranks.result
+
+    def _check(self) -> None:
+        """Raise _Ended where another rank has failed."""
+        if self._ranks.failed:
+            raise _Ended
+
+    def _wait_for(self, come: Callable[[], bool]) -> None:
+        """Wait until something has come; raise _Ended where another rank has failed."""
+        self._ranks.monitor.wait_for(self.rank, lambda: come() or self._ranks.failed)
+        if not come():
+            raise _Ended
 
 
 def _summed(arrays: Sequence[Array]) -> Array:
@@ -296,7 +264,7 @@ def _summed(arrays: Sequence[Array]) -> Array:
 
 
 class Ranks:
-    """So many ranks of one process, which keep their threads."""
+    """So many ranks of one process, which keep their threads; and what these share."""
 
     def __init__(self, size: int, join: Join, clock: Clock | None = None) -> None:
         """Get ready for ranks.
@@ -306,9 +274,14 @@ class Ranks:
             join: returns the exchange of a buffer of each, by an algorithm.
             clock: of their devices, if they are scripted.
         """
+        self.size, self.join = size, join
         self._turns = _Turns(clock, size) if clock is not None and clock.scripted else None
-        self._shared = _Shared(size, self._turns or _Locks(), join)
-        self._comms = [Threads(rank, self._shared) for rank in range(size)]
+        self.monitor: _Locks | _Turns = self._turns or _Locks()
+        self.failed = False
+        self.come: dict[int, Any] = {}  # what each rank has brought to this meeting
+        self.meetings = 0
+        self.result: Any = None  # of the last one
+        self.comms = [Threads(rank, self) for rank in range(size)]
         self._pool = ThreadPoolExecutor(size)
 
     def run(self, work: Callable[[Threads], Any]) -> list[Any]:
@@ -317,18 +290,16 @@ class Ranks:
         Raises:
             BaseException: what the first rank that failed has raised.
         """
-        self._shared.begin()
-        if self._turns is not None:
-            self._turns.start()
-        if self._shared.size == 1:
-            return [self._work(work, self._comms[0])]
+        self._begin()
+        if self.size == 1:
+            return [self._work(work, self.comms[0])]
         jobs: list[Future[Any]] = []
         try:
-            jobs.extend(self._pool.submit(self._work, work, comm) for comm in self._comms)
+            jobs.extend(self._pool.submit(self._work, work, comm) for comm in self.comms)
             errors = [job.exception() for job in jobs]
         except BaseException:  # an interrupt: what they use is closed next
-            self._shared.failed = True
-            self._shared.monitor.interrupt()
+            self.failed = True
+            self.monitor.interrupt()
             wait(jobs, _GRACE)
             raise
         own = [error for error in errors if error is not None and not isinstance(error, _Ended)]
@@ -336,17 +307,23 @@ class Ranks:
             raise error
         return [job.result() for job in jobs]
 
+    def _begin(self) -> None:
+        """Forget what ranks that were ended have left."""
+        self.failed, self.come = False, {}
+        for comm in self.comms:
+            comm.box.clear()
+        if self._turns is not None:
+            self._turns.start()
+
     def _work(self, work: Callable[[Threads], Any], comm: Threads) -> Any:
         """Work as one rank."""
-        shared, monitor = self._shared, self._shared.monitor
-        monitor.begin(comm.rank)
+        self.monitor.begin(comm.rank)
         try:
             return work(comm)
         except BaseException:
-            shared.failed = True
+            self.failed = True
+            with self.monitor.within(comm.rank):
+                self.monitor.wake()
             raise
         finally:
-            with shared.monitor.within(comm.rank):
-                shared.ended += 1
-                monitor.wake()
-            monitor.end(comm.rank)
+            self.monitor.end(comm.rank)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import pickle
 import time
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from gpumap.extras import install
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.comm.base import Ends
+    from gpumap.comm.algorithms import Ends
 
 _FIX = "look at the output of the other ranks; they meet at MASTER_ADDR and MASTER_PORT"
 _SHOWN = 200  # characters of PyTorch's message
@@ -123,14 +122,16 @@ class Torch(ProcessComm):
         if self.rank >= size:
             return None
         result = copy.copy(self)
-        store = self._dist.PrefixStore(f"part/{parts}", self._store)
+        # a connection of its own: one that waits for an object does nothing else
+        store = self._dist.PrefixStore(f"part/{parts}", self._store.clone())
         result._become(size, group, store)  # noqa: SLF001 - its own kind
         return result
 
     def _become(self, size: int, group: Any, store: Any) -> None:
         """Exchange by a group from now on, of which nothing was received yet."""
         self.size, self._group, self._store = size, group, store
-        self._received, self._sent = 0, []
+        self._received, self._sent, self._room = 0, [], np.zeros(_SMALL, np.uint8)
+        self.__dict__.pop("aside", None)  # of the ranks that this was copied from
 
     def broadcast(self, what: Any = None) -> Any:
         """Return the object of rank 0, on every rank.
@@ -148,10 +149,10 @@ class Torch(ProcessComm):
             self._dist.broadcast_object_list(box, 0, self._group, device="cpu")
         return box[0]
 
-    def gather(self, what: Any) -> list[Any] | None:
-        """Return the object of every rank, on rank 0."""
-        every = None if self.rank else [None] * self.size
-        self._dist.gather_object(what, every, 0, self._group)
+    def gather(self, what: Any) -> list[Any]:
+        """Return the object of every rank, on every rank."""
+        every: list[Any] = [None] * self.size
+        self._dist.all_gather_object(every, what, self._group)
         return every
 
     def barrier(self) -> None:
@@ -175,16 +176,9 @@ class Torch(ProcessComm):
         for request in posted:
             request.wait()
 
-    def put(self, array: Array, to: int, tag: int) -> None:
-        """Send an array."""
-        self._dist.send(self._torch.from_numpy(array), to, self._group, tag)
-
-    def take(self, array: Array, sender: int | None, tag: int) -> int:
-        """Receive an array of one rank, or of any."""
-        return int(self._dist.recv(self._torch.from_numpy(array), sender, self._group, tag))
-
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Send an object by the store, and an array; does not wait for their receiver."""
+        self.sending()  # what has left is forgotten
         number = self._store.add(f"sent/{to}", 1)
         place = f"message/{to}/{number}"
         size = None if array is None else array.size
@@ -209,15 +203,15 @@ class Torch(ProcessComm):
         """Return whether an object has come."""
         return bool(self._store.check([self._next]))
 
-    def receive(self) -> tuple[Any, Array | None]:
+    def receive(self, room: Array | None = None) -> tuple[Any, Array | None]:
         """Return the next object that was sent to this rank, and its array; waits."""
         place = self._next
         what, size, sender = pickle.loads(self._store.get(place))  # noqa: S301 - of a rank of this job
         self._received += 1
         if size is None:
             return what, None
-        array = np.empty(size, np.float32)
-        self.take(array, sender, _ARRAY)
+        array = np.empty(size, np.float32) if room is None else room
+        self._dist.recv(self._torch.from_numpy(array), sender, self._group, _ARRAY)
         self._store.set(f"{place}/received", b"")
         return what, array
 
@@ -225,37 +219,9 @@ class Torch(ProcessComm):
     def _next(self) -> str:
         return f"message/{self.rank}/{self._received + 1}"
 
-    def beats(self) -> TorchBeats:
-        """Return what sends heartbeats, by a connection of its own."""
-        return TorchBeats(self._store.clone(), self.rank)
-
     def abort(self) -> None:
         """Do nothing: the launcher ends all ranks where one fails."""
 
     def close(self) -> None:
         """Leave the other ranks."""
         self._dist.destroy_process_group()
-
-
-class TorchBeats:
-    """Heartbeats as a counter for each rank; without the store there are none."""
-
-    def __init__(self, store: Any, rank: int) -> None:
-        self._store, self._rank = store, rank
-        self._counted: dict[int, int] = {}
-
-    def beat(self) -> None:
-        """Count one."""
-        with suppress(RuntimeError):
-            self._store.add(f"beats/{self._rank}", 1)
-
-    def heard(self, rank: int) -> bool:
-        """Return whether one of a rank has come since the last call."""
-        with suppress(RuntimeError):
-            before = self._counted.get(rank, 0)
-            self._counted[rank] = self._store.add(f"beats/{rank}", 0)
-            return self._counted[rank] > before
-        return False
-
-    def close(self) -> None:
-        """Leave the store as it is."""

@@ -11,23 +11,16 @@ import os
 import signal
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from gpumap.machine.process_control import stat_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.comm.base import Beats, RankInfo
-
-
-class OnLost(Protocol):
-    """Callback for ranks that died."""
-
-    def __call__(self, dead: Sequence[RankInfo], *, stop: bool) -> None:
-        """End the run; `stop`: this process, too, is to end."""
+    from gpumap.comm.base import ProcessComm, RankInfo
 
 
 _POLL = 0.1  # seconds between two polls
@@ -55,50 +48,43 @@ def _parent(process: int) -> str | None:
     return next(iter(stat_fields(process)[1:]), None)
 
 
-class Heartbeat:
-    """Heartbeats of a rank to rank 0, until rank 0's time limit is over.
+@contextmanager
+def heartbeats(beats: ProcessComm, limit: float, late: Callable[[], None]) -> Iterator[None]:
+    """Send heartbeats of a rank to rank 0 by `beats`, which is for these alone.
 
     Where rank 0 has not ended the run within its time limit, `late` is called.
     """
+    over, end = threading.Event(), time.monotonic() + limit
 
-    def __init__(self, beats: Beats, limit: float, late: Callable[[], None]) -> None:
-        self._beats = beats
-        self._end = time.monotonic() + limit
-        self._late = late
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._send, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _send(self) -> None:
-        while not self._over.wait(_HEARTBEAT):
-            if time.monotonic() > self._end:
-                self._late()
+    def send() -> None:
+        while not over.wait(_HEARTBEAT):
+            if time.monotonic() > end:
+                late()
                 return
-            self._beats.beat()
-        self._beats.close()
+            with suppress(*beats.failures):
+                beats.send(beats.rank, 0)
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    yield
+    over.set()
+    thread.join()
 
 
 class Watch:
     """Watchdog of rank 0 for the other ranks; `lost` is called, once, when one has died.
 
     `late` gets those that no longer answer, each time that they begin not to.
-    `lost` gets the dead ones, and whether this process too is to end. mpirun, itself
-    interrupted, sends a SIGCONT to processes that were not stopped; SIGTERM comes a second
-    later, and SIGKILL close behind it.
+    `lost` gets the dead ones, or none where this process is to end. mpirun, itself interrupted,
+    sends a SIGCONT to processes that were not stopped; SIGTERM comes a second later, and SIGKILL
+    close behind it.
     """
 
     def __init__(
         self,
-        beats: Beats,
+        beats: ProcessComm,
         table: Sequence[RankInfo],
-        lost: OnLost,
+        lost: Callable[[Sequence[RankInfo]], None],
         late: Callable[[Sequence[RankInfo]], None],
     ) -> None:
         self._beats, self._late = beats, late
@@ -159,14 +145,14 @@ class Watch:
             dead = self.dead()
             stop = bool(_FATAL & caught) or (signal.SIGCONT in caught and not stopped and not dead)
             if (dead or stop) and not self._over.is_set():
-                self._lost(dead, stop=not dead)  # a launcher ends all where one has died
+                self._lost(dead)  # a launcher ends all where one has died
                 return
             if now - listened < _HEARTBEAT:
                 continue
             listened = now
-            for info in self._others:
-                if self._beats.heard(info.rank):
-                    self._last_heartbeat[info.rank] = time.monotonic()
+            with suppress(*self._beats.failures):
+                while self._beats.waiting():
+                    self._last_heartbeat[self._beats.receive()[0]] = now
             silent = self.silent()
             if late := [info for info in silent if info not in known]:
                 self._late(late)

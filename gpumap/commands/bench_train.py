@@ -106,6 +106,6 @@ def train(request: Request, *, comm: str | None, **options: Any) -> None:
     Every worker's gradient is verified. A step makes a batch, copies it, computes the gradient,
     exchanges it and updates the parameters; the table has each of them.
     """
-    from gpumap.app.trainings import TrainingOptions, measure_training
+    from gpumap.app.trainings import measure_training
 
-    measure_training(request, TrainingOptions(**options), comm)
+    measure_training(request, options, comm)

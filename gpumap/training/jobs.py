@@ -92,19 +92,9 @@ class Job:
         return _initial(self.network, self.params.seed)
 
     @property
-    def workers(self) -> int:
-        """Return how many workers train."""
-        return len(self.counts)
-
-    @property
     def batch(self) -> int:
         """Return the examples of a step."""
         return sum(self.counts)
-
-    @property
-    def shares(self) -> list[float]:
-        """Return the share of a batch that each worker has."""
-        return [count / self.batch for count in self.counts]
 
     def share(self, worker: int) -> float:
         """Return what an example's loss counts in its worker's gradient.
@@ -126,7 +116,7 @@ class Job:
     @property
     def probes(self) -> int:
         """Return how many examples verify the gradients of all workers."""
-        return sum(map(self.probed, range(self.workers)))
+        return sum(map(self.probed, range(len(self.counts))))
 
     def probed(self, worker: int) -> int:
         """Return how many examples of a worker verify its gradient."""

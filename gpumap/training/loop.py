@@ -25,8 +25,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpumap.comm.base import gathered
-from gpumap.comm.engines import joined
+from gpumap.comm.engines import engine_of, joined
 from gpumap.comm.ranks import launched
 from gpumap.dtypes import Array, np
 from gpumap.errors import DtypeError, GpumapError, QuestionError, ShapeError, SourceError
@@ -34,7 +33,7 @@ from gpumap.files import write_atomic
 from gpumap.training.optimizers import scaled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.comm.base import ProcessComm
 
@@ -108,15 +107,12 @@ def checkpoint(path: str | Path, arrays: Mapping[str, Any] | Sequence[Any]) -> N
     Raises:
         SourceError: it cannot be written; on every rank.
     """
-    problem: GpumapError | None = None
-    try:
+
+    def write() -> None:
         if not rank():
             _write(Path(path), arrays)
-    except GpumapError as error:
-        problem = error
-    except Exception as error:  # noqa: BLE001 - the others wait, and it is raised below
-        problem = SourceError(f"cannot write the arrays: {type(error).__name__}: {error}")
-    _gather("checkpoint", problem)
+
+    _gather("checkpoint", write, SourceError)
 
 
 def scaled_rate(rate: float, step: int = 0, warmup: int = 0) -> float:
@@ -148,7 +144,7 @@ def world() -> ProcessComm | None:
     launch = launched(os.environ)
     if launch is None or launch.size == 1:
         return None
-    comm = joined(launch, os.environ)
+    comm = joined(engine_of(launch, os.environ), launch, os.environ)
     hook = sys.excepthook
 
     def abort(*error: Any) -> None:
@@ -167,34 +163,43 @@ def _same(
 
     What one rank lacks is raised on all.
     """
-    problem: GpumapError | None = None
     given: list[Any] = []
     result: list[Array] = []
-    try:
+
+    def read() -> Any:
         _number("weight", weight)
-        given = [arrays] if hasattr(arrays, "__dlpack__") else list(arrays)
-        result = [_host(number, array, types) for number, array in enumerate(given)]
-    except GpumapError as error:
-        problem = error
-    except Exception as error:  # noqa: BLE001 - of an iterator of the user's; the others wait
-        problem = DtypeError(f"the arrays cannot be read: {error}", _FIX)
-    every = _gather(call, problem, ([(a.shape, a.dtype.str) for a in result], weight))
+        given.extend([arrays] if hasattr(arrays, "__dlpack__") else arrays)
+        result.extend(_host(number, array, types) for number, array in enumerate(given))
+        return [(array.shape, array.dtype.str) for array in result], weight
+
+    every = _gather(call, read)
     for number, (about, _) in enumerate(every):
         _check_alike(number, about, every[0][0])
     return given, result, [each for _, each in every]
 
 
-def _gather(call: str, problem: GpumapError | None, facts: Any = None) -> list[Any]:
-    """Return the facts of all ranks; raise on all of them what is wrong on one.
+def _gather(
+    call: str, action: Callable[[], Any], kind: type[GpumapError] = DtypeError
+) -> list[Any]:
+    """Return what an action comes to on all ranks; raise on all of them what is wrong on one.
 
     Raises:
-        GpumapError: the problem of this rank, or of the first that has one.
+        GpumapError: the problem of this rank, or of the first that has one; what is no GpumapError
+            is raised as one of this kind.
         QuestionError: the ranks are not in one call.
     """
+    problem: GpumapError | None = None
+    facts = None
+    try:
+        facts = action()
+    except GpumapError as error:
+        problem = error
+    except Exception as error:  # noqa: BLE001 - of the user's arrays; the others wait
+        problem = kind(f"the arrays cannot be used: {error}", _FIX)
     comm = world()
     first = problem and problem.diagnostics[0]
     entry = (call, first and (type(problem), first.message, first.hint), facts)
-    every = [entry] if comm is None else gathered(comm, entry)
+    every = [entry] if comm is None else comm.gather(entry)
     if problem is not None:
         raise problem
     for number, (other, wrong, _) in enumerate(every):

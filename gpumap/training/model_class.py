@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING, Any
 from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written
-from gpumap.kernels import blend
 from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks, world
-from gpumap.training.rules import RuleSpec, Server
+from gpumap.training.rules import RuleSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from gpumap.comm.base import ProcessComm
+    from gpumap.training.rules import Rule
 
 _METHODS = ("compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup")
 _HAS = "a ModelClass has params, data, " + ", ".join(_METHODS)
@@ -65,11 +65,17 @@ class Recorder:
 
 
 class Weights:
-    """The parameters of a model, as arrays, and as the one array that ranks exchange."""
+    """The parameters of a model: its arrays, and one array of all, which ranks exchange."""
 
-    def __init__(self, params: Sequence[Any]) -> None:
-        self._params = params
-        self.array = np.concatenate([each.reshape(-1) for each in self.get()])
+    def __init__(self, params: Sequence[Any], comm: ProcessComm | None) -> None:
+        self._params, self._comm = params, comm
+        self._array = np.concatenate([each.reshape(-1) for each in self.get()])
+
+    @property
+    def comm(self) -> ProcessComm:
+        """Return all ranks."""
+        assert self._comm is not None  # one rank alone exchanges nothing
+        return self._comm
 
     def get(self) -> list[Array]:
         """Return each as an array."""
@@ -85,68 +91,21 @@ class Weights:
 
     def read(self) -> Array:
         """Return the one array, with what they are now."""
-        np.concatenate([each.reshape(-1) for each in self.get()], out=self.array)
-        return self.array
+        np.concatenate([each.reshape(-1) for each in self.get()], out=self._array)
+        return self._array
 
     def put(self) -> None:
         """Change all to what the one array has."""
+        self.set(self.parts(self._array))
+
+    def parts(self, flat: Array) -> list[Array]:
+        """Return the parts of one array, in the shapes of the parameters."""
         arrays = self.get()
-        parts = np.split(self.array, np.cumsum([array.size for array in arrays])[:-1])
-        self.set([p.reshape(a.shape) for p, a in zip(parts, arrays, strict=True)])
-
-
-class OwnPace:
-    """A rank of an asynchronous rule, whose steps are batches of a model."""
-
-    def __init__(self, rule: RuleSpec, comm: ProcessComm, weights: Weights) -> None:
-        """Begin with the current parameters, which all ranks have."""
-        self.comm, self._weights = comm, weights
-        self._rule = rule.of(self, 1, alone=False)
-        self._server = Server((1,) * comm.size, rule.alpha)
-        if rule.name == "easgd" and not comm.rank:
-            self._server.center = np.empty_like(weights.array)
-        self._rule.begin(self._server.center)
-
-    def run(self, steps: int, take: Callable[[int], object]) -> None:
-        """Take this rank's share of `steps` batches of all ranks, by their places."""
-        if not self.comm.rank:
-            self._server.extend(steps)
-        self.comm.barrier()
-        with self.comm.serve(self._server) as service:
-            while True:
-                first, count = service.ask(1)
-                if not count:
-                    break
-                self._rule.before_step()
-                take(first)
-                self._rule.after_update(service)
-        self._rule.end()
-
-    def parameters(self) -> Array:
-        """Return the center or, by gosgd, the mean by weight, on every rank."""
-        mine = self._rule.parameters() if self._server.center is None else self._server.center
-        result: Array = self.comm.broadcast(mine)
-        return result
+        parts = np.split(flat, np.cumsum([array.size for array in arrays])[:-1])
+        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
     def mean(self) -> None:
-        """Do nothing: that is of BSP."""
-
-    def read(self) -> Array:
-        """Return the parameters."""
-        return self._weights.read()
-
-    def put(self) -> None:
-        """Change the parameters to what was done to the array of `read`."""
-        self._weights.put()
-
-    def snapshot(self) -> Array:
-        """Return a copy of the parameters."""
-        return self._weights.read().copy()
-
-    def blend(self, other: Array, share: float) -> None:
-        """Move the parameters towards others by a share."""
-        blend(self._weights.read(), other, share)
-        self._weights.put()
+        """Do nothing: BSP averages by `gpumap.average`."""
 
     def spend(self, phase: str) -> None:
         """Do nothing: times are those of `gpumap bench train`."""
@@ -159,17 +118,18 @@ class Session:
         """Join the training; `shards`: each rank's model shards its data itself."""
         self._model, self._shards = model, shards
         self._rank, self._ranks = rank(), ranks()
-        self.weights = Weights(model.params)
+        self.weights = Weights(model.params, world())
         self.weights.set(broadcast(self.weights.get()))
         self._recorder = Recorder()
         self._begun = self._rank_batches = 0  # batches before this epoch; this rank's of it
-        self._asynchronous: OwnPace | None = None
-        comm = world()
-        if rule.asynchronous and comm is not None:
-            if self.weights.array.dtype != np.float32:
-                text = f"{rule.name} exchanges float32, and params are {self.weights.array.dtype}"
+        self._asynchronous: Rule | None = None
+        if rule.asynchronous and world() is not None:
+            dtype = self.weights.read().dtype
+            if dtype != np.float32:
+                text = f"{rule.name} exchanges float32, and params are {dtype}"
                 raise QuestionError(text, "make them float32, or choose BSP")
-            self._asynchronous = OwnPace(rule, comm, self.weights)
+            self._asynchronous = rule.of(self.weights, (1,) * self._ranks, 1, alone=False)
+            self._asynchronous.begin()
 
     def epoch(self, number: int) -> dict[str, float | None]:
         """Train and validate an epoch; return losses and errors, the means over all batches."""
@@ -178,7 +138,7 @@ class Session:
         self._reset("train")
         steps = ceil(self._batches / self._ranks)
         if self._asynchronous is not None:
-            self._asynchronous.run(steps, self._take)
+            self._at_own_pace(self._asynchronous, steps)
         for step in range(0 if self._asynchronous is not None else steps):
             taken = self._take(self._begun + step * self._ranks + self._rank)
             self.weights.set(average(self.weights.get(), float(taken)))
@@ -207,13 +167,20 @@ class Session:
         """Return the trained parameters, the same on all ranks; by EASGD those of the center."""
         if self._asynchronous is None:
             return [array.copy() for array in self.weights.get()]
-        parameters = self._asynchronous.snapshot()
-        self.weights.array[:] = self._asynchronous.parameters()
-        self.weights.put()
-        trained = [array.copy() for array in self.weights.get()]
-        self.weights.array[:] = parameters
-        self.weights.put()
-        return trained
+        found = self._asynchronous.parameters()
+        return self.weights.parts(self.weights.comm.broadcast(found))
+
+    def _at_own_pace(self, rule: Rule, steps: int) -> None:
+        """Take this rank's share of `steps` batches of all ranks."""
+        if not self._rank:
+            rule.server.extend(steps)
+        self.weights.comm.barrier()
+        with self.weights.comm.serve(rule.server) as service:
+            while (batch := service.ask(1))[1]:
+                rule.before_step()
+                self._take(batch[0])
+                rule.after_update(service)
+        rule.end()
 
     @property
     def _batches(self) -> int:

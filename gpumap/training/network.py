@@ -20,7 +20,7 @@ from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpumap.backends.base import Buffer, Session
 
@@ -72,19 +72,21 @@ class Network:
         weights = [inputs * units for inputs, units in pairwise(self.widths)]
         return examples * (6 * sum(weights) - 2 * weights[0])
 
-    def slots(self) -> Iterator[tuple[slice, slice, tuple[int, int]]]:
-        """Yield where each layer's weights and biases are, and the shape of the weights."""
-        start = 0
+    @cached_property
+    def slots(self) -> list[tuple[slice, slice, tuple[int, int]]]:
+        """Return where each layer's weights and biases are, and the shape of the weights."""
+        result, start = [], 0
         for inputs, units in pairwise(self.widths):
             middle, stop = start + inputs * units, start + (inputs + 1) * units
-            yield slice(start, middle), slice(middle, stop), (inputs, units)
+            result.append((slice(start, middle), slice(middle, stop), (inputs, units)))
             start = stop
+        return result
 
     def initial(self, seed: int) -> Array:
         """Return parameters to begin with: weights as Glorot & Bengio (AISTATS 2010), biases 0."""
         rng = np.random.default_rng((seed, 0))
         result = np.zeros(self.parameters, np.float32)
-        for weights, _, (inputs, units) in self.slots():
+        for weights, _, (inputs, units) in self.slots:
             limit = np.float32((6.0 / (inputs + units)) ** 0.5)
             part = result[weights]
             rng.random(dtype=np.float32, out=part)
@@ -106,7 +108,7 @@ class Network:
 
     def blocks(self) -> Iterator[slice]:
         """Yield where each layer's parameters are."""
-        return (slice(weights.start, biases.stop) for weights, biases, _ in self.slots())
+        return (slice(weights.start, biases.stop) for weights, biases, _ in self.slots)
 
     def data(self, count: int, seed: int) -> Examples:
         """Return so many examples."""
@@ -117,16 +119,43 @@ class Network:
         return Replica(self, session, most)
 
     def gradient(self, parameters: Array, x: Array, y: Array, share: float) -> Array:
-        """Return the gradient by NumPy alone."""
-        return reference(self, parameters, x, y, share)
+        """Return the gradient of `share` times the sum of the examples' losses, by NumPy alone.
 
-    def loss(self, parameters: Array, x: Array, y: Array) -> float | None:
-        """Return the mean loss of examples, by NumPy alone."""
-        return cross_entropy(outputs(self, parameters, x), y)
+        Args:
+            parameters: shape (parameters,), of any type of float, which is computed in.
+            x: examples, shape (examples, inputs).
+            y: targets, shape (examples, units of the last layer).
+            share: of a single example's loss.
+        """
+        activations = self._activations(parameters, x)
+        delta = (activations[-1] - y) * share / self.last.units
+        result = np.empty_like(parameters)
+        for number, (weights, biases, shape) in reversed([*enumerate(self.slots)]):
+            a = activations[number]
+            result[weights] = (a.T @ delta).reshape(-1)
+            result[biases] = delta.sum(axis=0)
+            if number:
+                delta = delta @ parameters[weights].reshape(shape).T
+                relu = self.layers[number - 1].activation == "relu"
+                delta *= a > 0 if relu else 1 - a * a  # the derivative of the activation
+        return result
 
-    def accuracy(self, parameters: Array, x: Array, y: Array) -> float | None:
-        """Return the share of outputs that are nearer to their targets than to the other side."""
-        return float((outputs(self, parameters, x).round() == y).mean())
+    def outputs(self, parameters: Array, x: Array) -> Array:
+        """Return the outputs for examples, by NumPy alone."""
+        return self._activations(parameters, x)[-1]
+
+    def judged(self, method: str, parameters: Array, x: Array, y: Array) -> float | None:
+        """Return the mean loss of examples, or the accuracy: the share of right sides."""
+        found = self.outputs(parameters, x)
+        return cross_entropy(found, y) if method == "loss" else float((found.round() == y).mean())
+
+    def _activations(self, parameters: Array, x: Array) -> list[Array]:
+        """Return the examples, and the activations behind each layer."""
+        result = [x.astype(parameters.dtype)]
+        for layer, (weights, biases, shape) in zip(self.layers, self.slots, strict=True):
+            sums = result[-1] @ parameters[weights].reshape(shape) + parameters[biases]
+            result.append(_applied(layer.activation, sums))
+        return result
 
 
 class Replica:
@@ -149,12 +178,6 @@ class Replica:
         self._deltas = [session.empty((most * widest,), "float32") for _ in range(2)]
         self._ones = session.empty((most, 1), "float32")
         session.run("fill", self._ones, 1.0, size=most)
-        self._parts = [
-            _Part(layer, inputs, weights, biases, shape)
-            for inputs, layer, (weights, biases, shape) in zip(
-                range(len(network.layers)), network.layers, network.slots(), strict=True
-            )
-        ]
         self.examples = 0
 
     def put(self, parameters: Array) -> None:
@@ -172,98 +195,42 @@ class Replica:
 
         Parts of a batch that are given 1 / (examples of the whole batch) sum up to its gradient.
         """
-        self._forward()
-        self._backward(share)
+        rows = [activations[: self.examples] for activations in self._activations]
+        self._forward(rows)
+        self._backward(rows, share)
 
-    def _forward(self) -> None:
-        for part in self._parts:
-            a, out = self._rows(part.inputs), self._rows(part.inputs + 1)
-            size, units = self.examples * part.layer.units, part.layer.units
-            self.session.gemm(a, self.weights[part.weights].reshape(part.shape), out)
-            self.session.run(
-                "add_cyclic", out, size, self.weights[part.biases], units, out, size=size
-            )
-            self.session.run(_KERNELS[part.layer.activation], out, out, size=size)
+    def _forward(self, rows: Sequence[Buffer]) -> None:
+        for number, layer in enumerate(self.network.layers):
+            weights, biases, shape = self.network.slots[number]
+            out, size = rows[number + 1], self.examples * layer.units
+            self.session.gemm(rows[number], self.weights[weights].reshape(shape), out)
+            b, units = self.weights[biases], layer.units
+            self.session.run("add_cyclic", out, size, b, units, out, size=size)
+            self.session.run(_KERNELS[layer.activation], out, out, size=size)
 
-    def _backward(self, share: float) -> None:
-        run, gemm, count = self.session.run, self.session.gemm, self.examples
-        units = self.network.last.units
-        delta = self._delta(0, units)
-        output = self._rows(len(self._parts))
-        run("residual", output, self._target[:count], share / units, delta, size=count * units)
-        for number, part in enumerate(reversed(self._parts), 1):
-            a = self._rows(part.inputs)
-            gradient = self.gradient[part.weights].reshape(part.shape)
-            gemm(a, delta, gradient, transpose=(True, False))
-            biases = self.gradient[part.biases].reshape((1, part.layer.units))
-            gemm(self._ones[:count], delta, biases, transpose=(True, False))
-            if part.inputs:
-                before = self._delta(number, part.shape[0])
-                weights = self.weights[part.weights].reshape(part.shape)
-                gemm(delta, weights, before, transpose=(False, True))
-                back = _BACK[self.network.layers[part.inputs - 1].activation]
-                run(back, a, before, before, size=count * part.shape[0])
+    def _backward(self, rows: Sequence[Buffer], share: float) -> None:
+        run, gemm, layers = self.session.run, self.session.gemm, self.network.layers
+        count, units = self.examples, layers[-1].units
+        delta = self._delta(len(layers), units)
+        run("residual", rows[-1], self._target[:count], share / units, delta, size=count * units)
+        for number in reversed(range(len(layers))):
+            weights, biases, shape = self.network.slots[number]
+            gradient = self.gradient[weights].reshape(shape)
+            gemm(rows[number], delta, gradient, transpose=(True, False))
+            sums = self.gradient[biases].reshape((1, shape[1]))
+            gemm(self._ones[:count], delta, sums, transpose=(True, False))
+            if number:
+                before = self._delta(number, shape[0])
+                gemm(delta, self.weights[weights].reshape(shape), before, transpose=(False, True))
+                back = _BACK[layers[number - 1].activation]
+                run(back, rows[number], before, before, size=count * shape[0])
                 delta = before
-
-    def _rows(self, number: int) -> Buffer:
-        """Return the activations before the layer of that number, of the loaded examples."""
-        result: Buffer = self._activations[number][: self.examples]
-        return result
 
     def _delta(self, number: int, units: int) -> Buffer:
         """Return room for derivatives by the sums of a layer; every other one shares it."""
         flat = self._deltas[number % 2][: self.examples * units]
         result: Buffer = flat.reshape((self.examples, units))
         return result
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A layer, the number of the activations that it takes in, and where its parameters are."""
-
-    layer: Layer
-    inputs: int
-    weights: slice
-    biases: slice
-    shape: tuple[int, int]
-
-
-def reference(network: Network, parameters: Array, x: Array, y: Array, share: float) -> Array:
-    """Return the gradient of `share` times the sum of the examples' losses, by NumPy alone.
-
-    Args:
-        network: whose parameters they are.
-        parameters: shape (parameters,), of any type of float, which is computed in.
-        x: examples, shape (examples, inputs).
-        y: targets, shape (examples, units of the last layer).
-        share: of a single example's loss.
-    """
-    activations, slots = _activations(network, parameters, x), list(network.slots())
-    delta = (activations[-1] - y) * share / network.last.units
-    result = np.empty_like(parameters)
-    for number in reversed(range(len(slots))):
-        weights, biases, shape = slots[number]
-        result[weights] = (activations[number].T @ delta).reshape(-1)
-        result[biases] = delta.sum(axis=0)
-        if number:
-            delta = delta @ parameters[weights].reshape(shape).T
-            relu, a = network.layers[number - 1].activation == "relu", activations[number]
-            delta *= a > 0 if relu else 1 - a * a  # the derivative of the activation
-    return result
-
-
-def outputs(network: Network, parameters: Array, x: Array) -> Array:
-    """Return the output of a network for examples, by NumPy alone."""
-    return _activations(network, parameters, x)[-1]
-
-
-def _activations(network: Network, parameters: Array, x: Array) -> list[Array]:
-    """Return the examples, and the activations behind each layer."""
-    result = [x.astype(parameters.dtype)]
-    for layer, (weights, biases, shape) in zip(network.layers, network.slots(), strict=True):
-        sums = result[-1] @ parameters[weights].reshape(shape) + parameters[biases]
-        result.append(_applied(layer.activation, sums))
-    return result
 
 
 def cross_entropy(output: Array, target: Array) -> float:

@@ -14,19 +14,17 @@ from collections import deque
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpumap.backends.base import destination
-from gpumap.comm.base import Staging, gathered
+from gpumap.comm.base import Staging
 from gpumap.dtypes import Array, np
 from gpumap.engine.verify import judged, worse
-from gpumap.errors import DeviceError, GpumapError
+from gpumap.errors import GpumapError
 from gpumap.model.measurements import PHASES
 from gpumap.training import steps
-from gpumap.training.rules import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpumap.backends.base import Buffer, Clock, Mark
+    from gpumap.backends.base import Clock, Mark
     from gpumap.comm.base import Comm, Service
     from gpumap.model import Check
     from gpumap.training.jobs import Job
@@ -86,12 +84,14 @@ class RankTraining:
         self._job, self.comm, self._worker, self._clock = job, comm, worker, clock
         self._session, self._label = worker.session, label
         self._weights = Staging(worker.model.weights)
-        self._exchanges = job.spec.whole and comm.size > 1
-        self._rule = job.rule.of(self, job.params.seed, alone=not self._exchanges)
-        self._server = Server(job.counts, job.rule.alpha)
+        rule, self._exchanges = job.rule, job.spec.whole and comm.size > 1
+        self._rule = rule.of(self, job.counts, job.params.seed, alone=not self._exchanges)
         self._sum: Callable[[], object] | None = None
-        self._room: Buffer | None = None
-        self._take_memory(job.params.algorithm)
+        if self._exchanges and rule.name == "bsp":
+            model = worker.model
+            buffer = model.gradient if rule.average == "gradients" else model.weights
+            self._sum = comm.summing(job.params.algorithm, buffer)
+        self._rule.begin()  # of a scripted device without data nothing else does
         self._reused: tuple[Any, Any] | None = None  # of a gradient alone: one batch is enough
         self._step, self._until = 0, 0
         # a process is on the core that is its device: nothing is made while that computes
@@ -99,35 +99,17 @@ class RankTraining:
         self._ahead = 1 if one_core else _AHEAD
         self._parts: Parts = []
         self._began = 0.0
-        self._under_way: deque[tuple[Mark, list[Array]]] = deque()
-        self._blended: list[Array] = []  # what the device may still read
+        self._under_way: deque[Mark] = deque()
         self._failure: GpumapError | None = None
-
-    def _take_memory(self, algorithm: str) -> None:
-        rule, model = self._job.rule, self._worker.model
-        if not self._exchanges:
-            return
-        if rule.name == "easgd" and not self.comm.rank:
-            self._server.center = destination(model.weights)
-        elif rule.name == "gosgd":
-            self._room = self._session.empty(model.weights.shape, "float32")
-        elif rule.name == "bsp":
-            buffer = model.gradient if rule.average == "gradients" else model.weights
-            self._sum = self.comm.summing(algorithm, buffer)
 
     # --- what rank 0 commands
 
     def poison(self) -> None:
-        """Reset to the parameters of rank 0.
-
-        Raises:
-            DeviceError: the received parameters are not those that rank 0 has sent.
-        """
-        self._worker.model.put(self._received())
+        """Reset to the parameters of rank 0."""
+        self._worker.model.put(self.comm.broadcast(None if self.comm.rank else self._job.initial))
         self._worker.optimizer.reset()
         self._step = self._until = 0
-        self._server.begin()
-        self._rule.begin(self._server.center)
+        self._rule.begin()
 
     def run(self, steps: int, anew: bool = False) -> None:  # noqa: FBT001, FBT002 - a command
         """Take steps, of asynchronous rules this rank's share; it ends when all have taken it.
@@ -138,7 +120,7 @@ class RankTraining:
             self._parts = []
             self._began = self._clock.now()
         serves = self._exchanges and self._job.rule.asynchronous
-        serving = self.comm.serve(self._server) if serves else nullcontext()
+        serving = self.comm.serve(self._rule.server) if serves else nullcontext()
         with serving as service:
             for first in self._places(steps, service):
                 self._rule.before_step()
@@ -147,7 +129,6 @@ class RankTraining:
             self._wait(0)
             self._rule.end()
             self._session.synchronize()
-            self._blended = []
         self._meet()
 
     def phases(self) -> Mapping[str, float]:
@@ -192,7 +173,7 @@ class RankTraining:
             result = action()
         except GpumapError as error:  # the others would wait in what comes next
             failure = error
-        failed = gathered(self.comm, failure is not None)
+        failed = self.comm.gather(failure is not None)
         if failure is not None:
             raise failure
         return None if any(failed) else result
@@ -203,12 +184,8 @@ class RankTraining:
         Raises:
             Diverged: it is not a number.
         """
-        failure, self._failure = self._failure, None
         result = self._rule.parameters()  # with all ranks
-        if failure is not None:
-            raise failure
-        if self._server.center is not None:
-            result = self._server.center.copy()
+        self._raise_failure()
         if self.comm.rank:
             return None
         if not steps.finite(result):
@@ -223,7 +200,7 @@ class RankTraining:
         A gradient is the rank's share of the whole batch's; parameters get theirs.
         """
         if self._job.rule.average == "parameters":
-            self._scale("weights", self._job.shares[self.comm.rank])
+            self._scale("weights", self._job.counts[self.comm.rank] / self._job.batch)
             self.spend("comm")
         self._meet(self._sum)
         self.spend("comm")
@@ -240,21 +217,6 @@ class RankTraining:
     def put(self) -> None:
         """Change the parameters to what was done to the array of `read`."""
         self._weights.put()
-
-    def snapshot(self) -> Array:
-        """Return a copy of the parameters, on the host."""
-        array = destination(self._worker.model.weights)
-        self._session.download(self._worker.model.weights, array)
-        self._session.synchronize()
-        return array
-
-    def blend(self, other: Array, share: float) -> None:
-        """Queue the move of the parameters towards others by a share."""
-        assert self._room is not None  # it is gosgd
-        self._session.upload(other, self._room)
-        weights = self._worker.model.weights
-        self._session.run("blend", weights, self._room, share, size=weights.shape[0])
-        self._blended.append(other)
 
     def spend(self, phase: str) -> None:
         """Account the time since the last call to a phase."""
@@ -276,7 +238,7 @@ class RankTraining:
                 self._step += 1
             return
         if not self.comm.rank:
-            self._server.extend(steps)
+            self._rule.server.extend(steps)
         self.comm.barrier()
         yield from self._handed_out(service)
 
@@ -312,8 +274,7 @@ class RankTraining:
             self._worker.update(self._job.params.rate)
             self.spend("update")
             self._rule.after_update(service)
-        self._under_way.append((self._session.mark(), self._blended))
-        self._blended = []
+        self._under_way.append(self._session.mark())
 
     def _compute(self, first: int) -> None:
         """Queue the gradient of the examples from a place on."""
@@ -329,23 +290,9 @@ class RankTraining:
     def _wait(self, most: int) -> None:
         """Wait until so many steps are under way at most."""
         while len(self._under_way) > most:
-            mark, _ = self._under_way.popleft()
-            moment = at(mark)
+            moment = at(self._under_way.popleft())
             if self._clock.scripted:
                 self._clock.sleep(max(moment - self._clock.now(), 0.0))
-
-    def _received(self) -> Array:
-        """Return the parameters of rank 0."""
-        if self.comm.name == "local":
-            return self._job.initial  # one array goes to every device
-        initial = self._job.initial if self.comm.rank == 0 else None
-        digest, given = self.comm.broadcast(initial is not None and (_digest(initial), initial))
-        right = gathered(self.comm, _digest(given) == digest)
-        if not all(right):
-            here = "on another rank" if right[self.comm.rank] else "here"
-            raise DeviceError(f"the first parameters came {here} as others than rank 0 has sent")
-        result: Array = given
-        return result
 
     def _exchanged(self) -> tuple[Array, Array]:
         """Return this rank's mean, and the expected one."""
@@ -357,7 +304,3 @@ class RankTraining:
             self.comm.allreduce(expected)()
         self.mean()
         return steps.read(self._worker, what), expected
-
-
-def _digest(array: Any) -> str:
-    return hashlib.sha256(array.tobytes()).hexdigest()

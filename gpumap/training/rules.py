@@ -20,9 +20,8 @@ from random import Random
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpumap.backends.base import has_data
-from gpumap.comm.base import gathered
 from gpumap.dtypes import Array, np
-from gpumap.kernels import elastic
+from gpumap.kernels import blend, elastic
 
 if TYPE_CHECKING:
     from gpumap.comm.base import Comm, Service
@@ -49,10 +48,13 @@ class RuleSpec:
         """Return whether ranks do not wait for each other."""
         return self.name != "bsp"
 
-    def of(self, rank: Rank, seed: int, *, alone: bool) -> Rule:
-        """Return what a rank does by this rule; alone it exchanges nothing."""
+    def of(self, rank: Rank, counts: tuple[int, ...], seed: int, *, alone: bool) -> Rule:
+        """Return what a rank does by this rule; alone it exchanges nothing.
+
+        `counts` are the examples that each rank takes in a step.
+        """
         made = {"bsp": Bsp, "easgd": Easgd, "gosgd": Gosgd}[self.name]
-        return Rule(self, rank, seed) if alone else made(self, rank, seed)
+        return (Rule if alone else made)(self, rank, counts, seed)
 
 
 class Rank(Protocol):
@@ -72,13 +74,6 @@ class Rank(Protocol):
     def put(self) -> None:
         """Change the parameters to what was done to the array of `read`."""
 
-    def snapshot(self) -> Array:
-        """Return a copy of the parameters, on the host."""
-        ...
-
-    def blend(self, other: Array, share: float) -> None:
-        """Move the parameters towards others by a share of what they differ by."""
-
     def spend(self, phase: str) -> None:
         """Account the time since the last call to a phase."""
 
@@ -86,13 +81,14 @@ class Rank(Protocol):
 class Rule:
     """What a rank does beside its own steps; alone, nothing."""
 
-    def __init__(self, spec: RuleSpec, rank: Rank, seed: int) -> None:
+    def __init__(self, spec: RuleSpec, rank: Rank, counts: tuple[int, ...], seed: int) -> None:
         self._spec, self._rank, self._seed = spec, rank, seed
         self._comm = rank.comm
-        self.begin(None)
+        self.server = Server(counts, spec.alpha)  # of rank 0
 
-    def begin(self, center: Array | None) -> None:
-        """Begin anew; where this rank has the center, with it where the rank is."""
+    def begin(self) -> None:
+        """Begin anew, with the first example and the current parameters."""
+        self.server.taken = self.server.until = 0
 
     def before_step(self) -> None:
         """Take in what others have sent."""
@@ -108,7 +104,7 @@ class Rule:
 
     def parameters(self) -> Array:
         """Return what was trained, on rank 0, with which all ranks come here."""
-        return self._rank.snapshot()
+        return _copied(self._rank.read())
 
 
 class Bsp(Rule):
@@ -128,11 +124,12 @@ class Bsp(Rule):
 class Easgd(Rule):
     """Elastic averaging: rank 0 has the center (`Server`)."""
 
-    def begin(self, center: Array | None) -> None:
-        """Begin anew."""
+    def begin(self) -> None:
+        """Begin anew, with the center where rank 0 is."""
+        super().begin()
         self._steps = 0
-        if center is not None and has_data(center):
-            center[:] = self._rank.read()
+        if not self._comm.rank:
+            self.server.center = _copied(self._rank.read())
 
     def after_update(self, service: Service | None) -> None:
         """Exchange with the center every tau steps."""
@@ -141,17 +138,21 @@ class Easgd(Rule):
         if self._steps % self._spec.tau:
             return
         array = self._rank.read()
-        self._rank.spend("comm")
-        service.trade(array, lambda: self._rank.spend("sync"))
+        service.trade(array)
         self._rank.put()
         self._rank.spend("comm")
+
+    def parameters(self) -> Array:
+        """Return the center, on rank 0."""
+        return _copied(self._rank.read() if self.server.center is None else self.server.center)
 
 
 class Gosgd(Rule):
     """Gossip: each rank has a weight, which goes along with what it sends."""
 
-    def begin(self, center: Array | None) -> None:  # noqa: ARG002 - the contract's
-        """Begin with equal weights."""
+    def begin(self) -> None:
+        """Begin anew, with equal weights."""
+        super().begin()
         self.weight = 1.0 / self._comm.size
         self._random = gossip(self._seed, self._comm.rank)
         self._begin_run()
@@ -169,9 +170,8 @@ class Gosgd(Rule):
         to = receiver(self._random, self._spec.chance, self._comm.rank, self._comm.size)
         if to is None or self._comm.sending() >= _SENDING:
             return
-        array = self._rank.snapshot()
         self.weight /= 2
-        self._comm.send(self.weight, to, array)
+        self._comm.send(self.weight, to, _copied(self._rank.read()))
         self._sent[to] += 1
         self._rank.spend("comm")
 
@@ -179,13 +179,16 @@ class Gosgd(Rule):
         assert array is not None  # each message has one
         self._rank.spend("sync")
         self.weight += weight
-        self._rank.blend(array, weight / self.weight)
+        mine = self._rank.read()
+        if has_data(mine):
+            blend(mine, array, weight / self.weight)
+        self._rank.put()
         self._rank.spend("comm")
         self._received += 1
 
     def end(self) -> None:
         """Blend in what is under way."""
-        every = gathered(self._comm, self._sent)
+        every = self._comm.gather(self._sent)
         under_way = sum(sent[self._comm.rank] for sent in every) - self._received
         for _ in range(under_way):
             self._blend(*self._comm.receive())
@@ -193,7 +196,7 @@ class Gosgd(Rule):
 
     def parameters(self) -> Array:
         """Return the mean of all by weight."""
-        mean = self._rank.snapshot()
+        mean = _copied(self._rank.read())
         mean *= np.float32(self.weight)
         self._comm.allreduce(mean)()
         return mean
@@ -222,10 +225,6 @@ class Server:
     taken: int = 0
     until: int = 0
 
-    def begin(self) -> None:
-        """Begin with the first example."""
-        self.taken = self.until = 0
-
     def extend(self, steps: int) -> None:
         """Allow the examples of so many more steps of all ranks."""
         self.until += steps * sum(self.counts)
@@ -246,3 +245,8 @@ class Server:
         assert self.center is not None  # it is easgd
         if has_data(self.center):
             elastic(array, self.center, self.alpha)
+
+
+def _copied(array: Array) -> Array:
+    """Return a copy; of an array of a scripted device without data that array itself."""
+    return array.copy() if has_data(array) else array

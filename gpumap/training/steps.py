@@ -76,8 +76,7 @@ def held_out(job: Job, parameters: Array, what: str = "loss") -> float | None:
     first = job.data.count
     x, y = job.data.batch(np.arange(first, first + HELD_OUT))
     with np.errstate(all="ignore"):  # a diverged network overflows here, and its row reports it
-        result: float | None = getattr(job.network, what)(parameters, x, y)
-        return result
+        return job.network.judged(what, parameters, x, y)
 
 
 def _error(actual: Array, expected: Array, part: slice) -> float:

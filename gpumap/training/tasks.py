@@ -125,15 +125,8 @@ class UserNetwork:
         _put(self.name, other, parameters)
         return _gradients(self.name, other, x, y, share)
 
-    def loss(self, parameters: Array, x: Any, y: Any) -> float | None:
-        """Return the mean loss of examples; None where the class has no method for that."""
-        return self._judged("loss", parameters, x, y)
-
-    def accuracy(self, parameters: Array, x: Any, y: Any) -> float | None:
-        """Return the share of right outputs; None where the class has no method for that."""
-        return self._judged("accuracy", parameters, x, y)
-
-    def _judged(self, method: str, parameters: Array, x: Any, y: Any) -> float | None:
+    def judged(self, method: str, parameters: Array, x: Any, y: Any) -> float | None:
+        """Return loss or accuracy of examples; None where the class has no method for that."""
         other = self.made()
         if not callable(getattr(other, method, None)):
             return None
@@ -222,32 +215,19 @@ def _arrays(name: str, net: Any) -> list[Array]:
     if not isinstance(arrays, list) or not arrays:
         raise _refused(name, "has no list of arrays that is called parameters")
     for number, array in enumerate(arrays):
-        if (message := _no_parameters(array)) is not None:
-            raise _refused(name, f"parameters[{number}] is {message}")
-    if len({id(array) for array in arrays}) < len(arrays):
-        raise _refused(name, "has an array twice among its parameters")
+        if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+            kind = getattr(array, "dtype", type(array).__name__)
+            raise _refused(name, f"parameters[{number}] is no float32 array: {kind}")
     return arrays
-
-
-def _no_parameters(array: Any) -> str | None:
-    """Return what is wrong with an array of parameters."""
-    if not isinstance(array, np.ndarray) or array.dtype != np.float32:
-        return f"no float32 array: {getattr(array, 'dtype', type(array).__name__)}"
-    if not array.size:
-        return f"empty: its shape is {array.shape}"
-    return None if array.flags.writeable else "read-only, and is to be changed in place"
 
 
 def _gradients(name: str, net: Any, x: Any, y: Any, share: float) -> Array:
     shapes = [array.shape for array in _arrays(name, net)]
     with _running(name, "gradients failed"):
-        gradients = [np.asarray(array) for array in net.gradients(x, y, share)]
+        gradients = [np.asarray(array, np.float32) for array in net.gradients(x, y, share)]
     given = [array.shape for array in gradients]
     if given != shapes:
         raise _refused(name, f"gradients are of shapes {given}, and its parameters of {shapes}")
-    others = [str(array.dtype) for array in gradients if array.dtype.kind != "f"]
-    if others:
-        raise _refused(name, f"gradients are no floating-point numbers: {others[0]}")
     return _flat(gradients)
 
 
@@ -258,12 +238,11 @@ def _flat(arrays: Sequence[Array]) -> Array:
 def _put(name: str, net: Any, flat: Array) -> None:
     """Change the parameters of an object, wherever it has them now."""
     arrays, start = _arrays(name, net), 0
-    if sum(array.size for array in arrays) != flat.size:
-        raise _refused(name, "has other parameters than it was made with")
-    for array in arrays:
-        stop = start + array.size
-        array[...] = flat[start:stop].reshape(array.shape)
-        start = stop
+    with _running(name, "parameters cannot be changed"):
+        for array in arrays:
+            stop = start + array.size
+            array[...] = flat[start:stop].reshape(array.shape)
+            start = stop
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from worlds import gpu, world
 
 from gpumap.bench import process_ranks
 from gpumap.bench.exchanges import Job
-from gpumap.bench.process_ranks import ExchangeFactory, Member, ProcessRanks
+from gpumap.bench.process_ranks import Member, ProcessRanks, RankExchange
 from gpumap.comm.base import ProcessComm, RankInfo
 from gpumap.engine.base import COMPARABLE
 from gpumap.errors import AbsentError, DeviceError, DeviceLost
@@ -30,7 +30,7 @@ class _Alone(ProcessComm):
 
 def lead(opener=None):
     comm, session = _Alone(), world(gpu(0)).sessions["a"]
-    member = Member(comm, opener or (lambda: session), ExchangeFactory())
+    member = Member(comm, opener or (lambda: session), lambda: RankExchange)
     return ProcessRanks(member, [RankInfo(0, "a", "x", 100)], ["a"]), comm, session
 
 

@@ -1,14 +1,10 @@
 """What each rank does in the tests of an engine: every algorithm, and what all engines must do.
 
 engine_ranks.py ENGINE
-engine_ranks.py ENGINE wait RULE S     a rank of a training waits S seconds to be killed or stopped
 """
 
 import os
-import signal
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import rank_checks
@@ -16,11 +12,10 @@ import rank_checks
 from gpumap.backends import load as backend
 from gpumap.backends.base import Host
 from gpumap.bench.exchanges import Job
-from gpumap.bench.process_ranks import ExchangeFactory
-from gpumap.comm.algorithms import ALGORITHMS
-from gpumap.comm.base import exchange, gathered
+from gpumap.bench.process_ranks import RankExchange
+from gpumap.comm.algorithms import STEPS
+from gpumap.comm.base import exchange
 from gpumap.machine import topology
-from gpumap.training.rules import RuleSpec
 
 LENGTHS = (0, 1, 7, 4096, 100_003, 1_000_000)
 LIMIT = 60.0  # seconds
@@ -48,47 +43,12 @@ rank, ranks = comm.rank, comm.size
 checked = 0
 
 
-def wait(rule, seconds):
-    """The last rank says who it is in the midst of a training, and waits there."""
-    with device() as session:
-        own = rank_checks.training(comm, session, RuleSpec(rule, tau=2, chance=0.25))
-        own.poison()
-        take, continued, taken = own._compute, [], []
-        signal.signal(signal.SIGCONT, lambda *_: continued.append(True))
-        there = Path(os.environ["TMPDIR"]) / comm.broadcast(f"there-{os.getpid()}")
-
-        def slowly(first):
-            taken.append(first)
-            while rank < ranks - 1 and len(taken) == 20 and not there.exists():
-                time.sleep(0.01)  # however late it comes to its steps: they would take them all
-            if rank == ranks - 1 and len(taken) == 3:
-                there.touch()
-                sys.stdout.write(f"process {os.getpid()}\n")
-                sys.stdout.flush()
-                end = time.monotonic() + float(seconds)
-                while not continued and time.monotonic() < end:
-                    time.sleep(0.01)
-            take(first)
-
-        own._compute = slowly
-        began = time.monotonic()
-        own.run(50)
-    if rank == 0:
-        sys.stdout.write(f"ended after {time.monotonic() - began:.2f} s\n")
-
-
-if sys.argv[2:3] == ["wait"]:
-    wait(*sys.argv[3:])
-    comm.close()
-    sys.exit()
-
-
 def crafted(of):
     return ((1 << of) * (1 + np.arange(length) % 1000)).astype(np.float32)
 
 
 def exchanges(array):
-    for name in ("native", *ALGORITHMS):
+    for name in ("native", *STEPS):
         yield exchange(name, comm, array)
 
 
@@ -103,8 +63,8 @@ for length in LENGTHS:
         checked += 1
 
 with device() as session:
-    for name in ("native", *ALGORITHMS):  # as `bench allreduce` does it, again and again
-        work = ExchangeFactory().make(Job(name, 100), comm, session)
+    for name in ("native", *STEPS):  # as `bench allreduce` does it, again and again
+        work = RankExchange(Job(name, 100), comm, session)
         work.run(5)
         for _ in range(4):
             work.poison()
@@ -126,22 +86,7 @@ with device() as session:
         assert (part.rank, part.size) == (rank, min(ranks, 2))
         for name in ("objects", "sums", "gosgd"):
             rank_checks.check(name, part, session)
-digests = gathered(comm, said)
-
-# heartbeats: of who has sent one since
-beats = comm.beats()
-if rank:
-    beats.beat()
-comm.barrier()
-if not rank:
-    end = time.monotonic() + LIMIT
-    left = set(range(1, ranks))
-    while left and time.monotonic() < end:
-        left = {each for each in left if not beats.heard(each)}
-    assert not left
-    assert not any(beats.heard(each) for each in range(1, ranks))
-comm.barrier()
-beats.close()
+digests = comm.gather(said)
 sys.stdout.write(f"rank {rank} of {ranks}: {checked} exchanges {rank_checks.digest(digests)}\n")
 sys.stdout.flush()
 comm.close()

@@ -4,6 +4,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import rank_checks
@@ -45,16 +46,6 @@ def test_threads_do_what_ranks_must_do(name, size):
     assert first == again  # bits, where the order is known
 
 
-def test_results_are_in_the_order_of_ranks():
-    ranks = Ranks(3, joined)
-
-    def work(comm):
-        time.sleep(0.01 * (3 - comm.rank))
-        return comm.rank, comm.size
-
-    assert ranks.run(work) == [(0, 3), (1, 3), (2, 3)]
-
-
 @pytest.mark.parametrize("wait", ["barrier", "receive", "broadcast"])
 @pytest.mark.parametrize("clock", [None, FakeClock()])
 def test_a_rank_that_raises_ends_the_others(clock, wait):
@@ -78,14 +69,19 @@ def test_a_rank_that_raises_ends_the_others(clock, wait):
 def test_an_interrupt_ends_all_ranks_before_it_is_raised():
     """What they use is closed behind it: none may work on."""
     ranks, ended, end = Ranks(3, joined), [], time.monotonic() + 60.0
-    main = threading.main_thread().ident
+    main = threading.main_thread()
+
+    def waits():  # a signal on the way into a wait would be seen behind it
+        stat = Path(f"/proc/self/task/{main.native_id}/stat").read_text()
+        name = sys._current_frames()[main.ident].f_code.co_name
+        return (name, stat.rpartition(")")[2].split()[0]) == ("wait", "S")
 
     def work(comm):
         comm.barrier()
-        while comm.rank == 1 and sys._current_frames()[main].f_code.co_name != "wait":
+        while comm.rank == 1 and not waits():
             time.sleep(0.01)
         if comm.rank == 1:
-            signal.pthread_kill(main, signal.SIGINT)
+            signal.pthread_kill(main.ident, signal.SIGINT)
         try:
             while time.monotonic() < end:
                 comm.barrier() if comm.rank else time.sleep(0.01) or comm.waiting()
@@ -96,37 +92,6 @@ def test_an_interrupt_ends_all_ranks_before_it_is_raised():
     with pytest.raises(KeyboardInterrupt):
         ranks.run(work)
     assert (sorted(ended), time.monotonic() < end) == ([0, 1, 2], True)
-
-
-@pytest.mark.parametrize("clock", [None, FakeClock()])
-def test_the_error_is_that_of_the_first_rank_that_has_one(clock):
-    ranks = Ranks(4, joined, clock)
-
-    def work(comm):
-        comm.barrier()
-        if comm.rank in (1, 3):
-            raise ValueError(f"rank {comm.rank}")
-        comm.barrier()
-
-    with pytest.raises(ValueError, match="rank 1"):
-        ranks.run(work)
-
-
-@pytest.mark.parametrize("clock", [None, FakeClock()])
-@pytest.mark.parametrize("wait", ["barrier", "receive"])
-def test_no_rank_waits_for_one_that_has_ended(clock, wait):
-    """It is an error in who wrote it: no one comes any more."""
-    ranks = Ranks(2, joined, clock)
-    with pytest.raises(Exception, match="another rank has ended"):
-        ranks.run(lambda comm: comm.rank or getattr(comm, wait)())
-    assert ranks.run(lambda comm: comm.rank) == [0, 1]
-
-
-def test_all_that_wait_for_a_message_are_told():
-    """Scripted ranks run one at a time: when none can go on, that shows at once."""
-    ranks = Ranks(3, joined, FakeClock())
-    with pytest.raises(Exception, match="another rank has ended"):
-        ranks.run(lambda comm: comm.receive())
 
 
 def test_scripted_ranks_run_in_the_order_of_their_clocks():
@@ -175,11 +140,3 @@ def test_a_service_takes_one_scripted_rank_after_the_other():
             return clock.now()
 
     assert ranks.run(work) == [1.0, 2.0]
-
-
-def test_threads_are_kept():
-    """A start is not to be timed."""
-    ranks, names = Ranks(3, joined), []
-    for _ in range(5):
-        ranks.run(lambda comm: comm.barrier() or names.append(threading.current_thread().name))
-    assert len({*names}) <= 3

@@ -40,7 +40,7 @@ def members(parent):
     raise AssertionError(f"ranks of {parent} do not measure")
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_every_rank_has_what_all_reduce_gives(ranks):
     """By every algorithm, of 0 to 1,000,000 elements; and all do what ranks must do.
 
@@ -164,12 +164,3 @@ def test_where_ranks_meet_must_be_set(gpumap):
     code, _, err = alone(gpumap, "bench", "allreduce", "--map", CORES)
     assert code == 2
     assert "error: MASTER_PORT is not set, and ranks of torch.distributed meet there" in err
-
-
-def test_without_pytorch_the_fix_installs_it(gpumap):
-    (gpumap.folder / "torch.py").write_text("raise ImportError(\"No module named 'torch'\")")
-    env = {"PYTHONPATH": str(gpumap.folder), "MASTER_PORT": "0"}
-    code, _, err = alone(gpumap, "bench", "allreduce", "--map", CORES, **env)
-    assert code == 3
-    assert "error: torch.distributed cannot be used: No module named 'torch'" in err
-    assert "pip install 'torch>=2.9'" in err

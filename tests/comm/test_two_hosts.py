@@ -56,11 +56,8 @@ def test_mpirun_over_two_hosts_has_one_report(gpumap, hosts):
 
 
 @needs("torch")
-@pytest.mark.parametrize("command", [
-    GIVEN, ("bench", "train", "--map", "a->cpu0", "--batch-per-device", "64", "--cases", "step"),
-], ids=["allreduce", "train"])  # fmt: skip
-def test_torchrun_over_two_hosts_has_one_report(gpumap, hosts, command):
-    given = (*command, "--budget", "10s", "--output", "report.json")
+def test_torchrun_over_two_hosts_has_one_report(gpumap, hosts):
+    given = (*GIVEN, "--budget", "10s", "--output", "report.json")
     other = torchrun(gpumap, hosts, 1, *given)
     code, out, err = ended(torchrun(gpumap, hosts, 0, *given))
     ended(other)

@@ -29,10 +29,9 @@ def losses(found):
     }
 
 
-@pytest.mark.parametrize("average", ["gradients", "parameters"])
-def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
+def test_processes_learn_what_devices_of_one_process_learn(gpumap):
     """The same losses, up to the order of sums, and every row is verified."""
-    given = (*THREE, "--average", average, "--learn", "4096", "--rate", "0.01")
+    given = (*THREE, "--average", "parameters", "--learn", "4096", "--rate", "0.01")
     given += (*ENDS, "--format", "json")
     code, out, err = ended(ranks(gpumap, *given))
     assert code == 0, err
@@ -51,19 +50,6 @@ def test_processes_learn_what_devices_of_one_process_learn(gpumap, average):
         assert {row["params"].get("algorithm", algorithm) for row in rows} == {algorithm}
 
 
-def test_ranks_at_their_own_pace_learn_too(gpumap):
-    """Who takes which step is chance, and so is the loss."""
-    given = (*THREE, "--rule", "easgd,gosgd", "--chance", "0.2", "--learn", "4096", "--rate")
-    code, out, err = ended(ranks(gpumap, *given, "0.01", *ENDS, "--format", "json"))
-    assert code == 0, err
-    rows = {row["params"]["rule"]: row for row in asked(loads(out)) if len(row["names"]) == 2
-            and row["case"] == "step"}  # fmt: skip
-    assert set(rows) == {"easgd", "gosgd"}
-    for row in rows.values():
-        assert (row["status"], row["check"]["passed"]) == ("ok", True)
-        assert row["metrics"]["loss"]["value"] < np.log(2)
-
-
 def test_an_error_of_the_users_code_on_one_rank_ends_all_and_is_named(gpumap):
     (gpumap.folder / "mine.py").write_text(OWN)
     given = ("--network", "mine:Missing", "--batch", "60", "--cases", "step", *ENDS)
@@ -75,11 +61,10 @@ def test_an_error_of_the_users_code_on_one_rank_ends_all_and_is_named(gpumap):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("learn", [(), ("--learn", "5120")])
-def test_a_rank_that_comes_to_no_number_is_named(gpumap, learn):
+def test_a_rank_that_comes_to_no_number_is_named(gpumap):
     """Its steps fail, its gradients are measured; exit 4."""
     given = ("--rate", "1e30", "--optimizer", "sgd", *ENDS, "--output", "json=r.json")
-    code, _, err = ended(ranks(gpumap, *given, *learn))
+    code, _, err = ended(ranks(gpumap, *given))
     assert code == 4
     assert "Traceback" not in err
     rows = asked(loads((gpumap.folder / "r.json").read_text()))

@@ -112,7 +112,9 @@ def parameters():
     training = {*family.keys, *RULES, *get_args(get_type_hints(jobs.Scaling)["how"])} - {"comm"}
     training |= {*SPLITS} - {"balanced"}  # the default is in no id
     copying = {*transfer._MEMORIES, *transfer._MODES}
-    return {*found, LADDER} | copying | {*allreduce.COMMS} | training | {"made", "kept"}
+    return (
+        {*found, LADDER} | copying | {"local", "mpi", "torch", "nccl"} | training | {"made", "kept"}
+    )
 
 
 def test_every_code_is_a_literal_where_it_is_made():

@@ -15,7 +15,6 @@ from gpumap.model.io import read
 from gpumap.model.maps import Estimate
 from gpumap.report import FORMATS, Style
 from gpumap.results.charts import charts, curves
-from gpumap.results.rows import tables
 from gpumap.results.shown import render
 
 Figure = pytest.importorskip(
@@ -77,7 +76,7 @@ def drawn(chart):
 
 
 def test_it_is_drawn_hollow(one):
-    """No whisker, and nothing filled; nor is a phase said to bind."""
+    """No whisker, and nothing filled."""
     found = [chart for chart in charts(one) if chart.title.startswith(BARS)]
     assert found
     for chart in found:
@@ -86,7 +85,6 @@ def test_it_is_drawn_hollow(one):
         assert filled == []
     whole = [chart for chart in charts(read(written("dot").path)) if "Speed" in chart.title]
     assert [drawn(chart)[1] for chart in whole] != [[]]  # it would be found
-    assert [table.title for table in tables(one) if "binds" in table.columns] == []
 
 
 def test_a_point_of_copies_is_hollow():

@@ -16,8 +16,6 @@ from gpumap.training.network import (
     Replica,
     cross_entropy,
     nbytes,
-    outputs,
-    reference,
 )
 
 SEED = 3
@@ -47,9 +45,9 @@ def test_the_gradient_is_what_the_loss_changes_by(hidden):
     for number in range(net.parameters):
         moved = np.zeros_like(parameters)
         moved[number] = step
-        above, below = (cross_entropy(outputs(net, parameters + d, x), y) for d in (moved, -moved))
+        above, below = (net.judged("loss", parameters + d, x, y) for d in (moved, -moved))
         found[number] = (above - below) / (2 * step)
-    exact = reference(net, parameters, x, y, 1 / len(x))
+    exact = net.gradient(parameters, x, y, 1 / len(x))
     assert abs(exact).max() > 0.01
     np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-8)
 
@@ -64,7 +62,7 @@ def test_a_loss_is_finite_unless_an_output_is_not():
 
 
 def output(replica):
-    return got(replica._rows(len(replica.network.layers)))
+    return got(replica._activations[-1][: replica.examples])
 
 
 @pytest.mark.parametrize("place", places())
@@ -80,9 +78,9 @@ def test_a_replica_agrees_with_the_reference(place, hidden, widths):
         replica.compute(1 / len(x))
         out, found = output(replica), got(replica.gradient)
     wide = parameters.astype(np.float64)
-    exact = reference(net, wide, x, y, 1 / len(x))
+    exact = net.gradient(wide, x, y, 1 / len(x))
     assert abs(found - exact).max() <= 32 * EPS * abs(exact).max()  # a few roundings of each layer
-    np.testing.assert_allclose(out, outputs(net, wide, x), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(out, net.outputs(wide, x), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("place", places())
@@ -111,7 +109,7 @@ def test_a_smaller_batch_uses_nothing_of_a_larger_one(place, hidden):
 def test_operations_are_those_of_each_product(widths, examples):
     """Forward a.W, back a^T.delta, and delta.W^T but for the first layer; 2 for each product."""
     net, counted, at = network(widths=widths), 0, 0
-    slots = zip(net.slots(), pairwise(widths), strict=True)
+    slots = zip(net.slots, pairwise(widths), strict=True)
     for number, ((weights, biases, shape), (inputs, units)) in enumerate(slots):
         products = [(examples, inputs, units), (inputs, examples, units)]
         products += [(examples, units, inputs)] if number else []

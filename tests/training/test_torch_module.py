@@ -8,7 +8,7 @@ from backends.frameworks import needs
 from sessions import opened
 
 from gpumap.backends.base import Clock
-from gpumap.bench.train_workers import LocalWorkers
+from gpumap.bench.train_workers import LocalWorkers, Training
 from gpumap.errors import QuestionError
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.rules import RuleSpec
@@ -77,7 +77,7 @@ def test_ranks_have_the_gradient_of_the_whole_batch(net, ranks):
     with opened(*["numpy"] * ranks) as sessions:
         named = dict(zip("ab", sessions, strict=False))
         job = job_of(params, Spec(net.name, "bsp", tuple(named), whole=True))
-        made = LocalWorkers(named, Clock()).training(job)
+        made = Training(LocalWorkers(named, Clock()), job)
         made.poison()
         made.run(5)
         made.finish()
@@ -88,8 +88,8 @@ def test_ranks_have_the_gradient_of_the_whole_batch(net, ranks):
     assert abs(expected - net.initial(1)).max() > 0.01
     np.testing.assert_allclose(found, expected, atol=2e-6)
     x, y = net.data(10, 1).batch(np.arange(10))
-    assert 0 < net.loss(found, x, y) < net.loss(net.initial(1), x, y)
-    assert 0 <= net.accuracy(found, x, y) <= 1
+    assert 0 < net.judged("loss", found, x, y) < net.judged("loss", net.initial(1), x, y)
+    assert 0 <= net.judged("accuracy", found, x, y) <= 1
 
 
 def test_a_module_without_a_loss_is_refused(net):
@@ -103,9 +103,9 @@ def test_the_transformer_learns_its_examples():
     own = UserNetwork("gpumap.training.transformer:Transformer", "transformer")
     data, parameters = own.data(131_072, 1), own.initial(1)
     held = data.batch(np.arange(1000, 1200))
-    before = own.loss(parameters, *held)
+    before = own.judged("loss", parameters, *held)
     for step in range(40):
         x, y = data.batch(data.numbers(32 * step, 32 * (step + 1)))
         parameters = parameters - np.float32(0.1) * own.gradient(parameters, x, y, 1 / 32)
-    assert own.loss(parameters, *held) < 0.95 * before
-    assert own.accuracy(parameters, *held) > 0.6
+    assert own.judged("loss", parameters, *held) < 0.95 * before
+    assert own.judged("accuracy", parameters, *held) > 0.6
