@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
+from gpumap.figures import estimate
 from gpumap.judge.claims import check_patterns
 from gpumap.judge.comparability import (
     broken,
@@ -18,11 +19,11 @@ from gpumap.judge.compare import (
     Baseline,
     agreed,
     compare,
-    figure,
     why,
 )
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.pairs import comparable, share
+from gpumap.judge.phrases import verdict_figure
 from gpumap.model import Compared, Problem, Verdict, replace
 
 if TYPE_CHECKING:
@@ -175,8 +176,9 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms, regression: str) -> Ite
 
 def _verdict_text(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
     """Return ``dot.one[...].time is 1.12 [1.10, 1.15] of base, a regression at 5%``, and why."""
-    of_base = " of base" if verdict.value is not None else ""
-    what = f"{verdict.id}.{verdict.metric} is {figure(verdict)}{of_base}"
+    known = verdict_figure(verdict)
+    ratio = f"{estimate(known)} of base" if known is not None else "not known"
+    what = f"{verdict.id}.{verdict.metric} is {ratio}"
     reason = why(verdict)
     at = share(verdict.threshold or threshold)
     return f"{what}, {word} at {at}{f': {reason}' if reason else ''}"

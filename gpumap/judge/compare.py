@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap import units
 from gpumap.engine.stopping import EARLY, LAST
 from gpumap.judge.claims import judged_metrics
 from gpumap.judge.inconclusive import out_of_time
@@ -151,16 +150,6 @@ def early(
 def _claims(pairs: Iterable[Pair]) -> int:
     """Return how many changes are judged: a metric with a control product has two."""
     return sum(2 if pair.controlled else 1 for pair in pairs)
-
-
-def figure(verdict: Verdict) -> str:
-    """Return new over base with its interval: ``1.12 [1.10, 1.15]``; or that it is not known."""
-    parts = (verdict.value, verdict.low, verdict.high)
-    known = [value for value in parts if value is not None]
-    if len(known) < len(parts):
-        return "not known"
-    value, low, high = units.same_prefix(known, "1")
-    return f"{value} [{low}, {high}]"
 
 
 def why(verdict: Verdict) -> str | None:

@@ -13,12 +13,10 @@ msgspec makes a tree of nouns, and nouns of a tree. These have a form of their o
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import math
 import re
-from contextlib import contextmanager
 from functools import cache, partial
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -37,7 +35,7 @@ from gpumap.model.maps import DeviceRef, Estimate, Kind, Unit
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from gpumap.model import Report
@@ -354,24 +352,11 @@ def read(path: Path) -> Report:
     """
     content = read_text(path, "report", LIMIT)
     try:
-        with _uncollected():
-            return _report(parse(content), words=_WORD in content)
+        return _report(parse(content), words=_WORD in content)
     except Refused as refused:
         raise _error(path, refused) from refused
     except RecursionError as error:
         raise _error(path, Refused("its brackets are nested too deeply")) from error
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Look for no garbage: none is made, and looking takes longer than reading a large report."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def _report(tree: Any, *, words: bool) -> Report:

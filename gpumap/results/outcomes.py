@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.errors import Exit
-from gpumap.model.maps import UNITS
+from gpumap.figures import estimate
+from gpumap.judge.phrases import verdict_figure
 from gpumap.report.parts import Outcome
 
 if TYPE_CHECKING:
@@ -107,13 +107,6 @@ def of_problem(problem: Problem) -> Outcome:
 
 
 def figure(verdict: Verdict) -> str:
-    """Return a verdict's figure with its interval, if it has one; nothing where it has no figure.
-
-    That of a limit is the metric's; of a change it is a ratio.
-    """
-    if verdict.value is None:
-        return ""
-    unit = UNITS.get(verdict.metric, "1") if verdict.rule == LIMIT else "1"
-    ends = [end for end in (verdict.low, verdict.high) if end is not None]
-    value, *interval = units.same_prefix((verdict.value, *ends), unit)
-    return f"{value} [{', '.join(interval)}]" if interval else value
+    """Return a verdict's figure with its interval, if it has one; nothing without a figure."""
+    found = verdict_figure(verdict)
+    return "" if found is None else estimate(found)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_reports import passed
+from made_reports import matrix, passed
 
 from gpumap.report import Style
 from gpumap.report.csv import number, text
@@ -65,3 +65,8 @@ def test_no_text_begins_a_formula(value):
     cell = text(value)
     assert cell.isprintable()
     assert cell.lstrip(" ")[:1] not in tuple(FORMULAS) or float(cell.strip()) is not None
+
+
+def test_a_copy_has_its_way_in_its_names():
+    names = {line["names"] for line in of(matrix(2), "measurement")}
+    assert names == {f"device number {a}>device number {b}" for a, b in ((0, 1), (1, 0))}

@@ -72,6 +72,12 @@ def test_a_metric_that_is_only_shown_is_no_test():
     assert found == [("0.time dot.many[0]", "passed"), ("2.time dot.many[2]", "passed")]
 
 
+@pytest.mark.parametrize(("code", "names"), [(0, 2), (1, 2), (4, 0)])
+def test_a_name_is_green_only_where_the_map_is_true(code, names):
+    report = made(STATUS[code], code, kind="check")
+    assert len(suites(report).get("names", ())) == names
+
+
 def told(report, suite):
     """Return what the only test of a suite that did not pass says."""
     (test,) = next(each for each in read(report) if each.name.endswith(suite))
