@@ -127,7 +127,6 @@ class _Examination:
             self._conclude_libraries()
             raise
         self._conclude(self._examined(context_map, inventory))
-        self._works_here(inventory)
         self._conclude_libraries()
 
     def _read(self, inventory: Inventory) -> Evidence:
@@ -156,10 +155,8 @@ class _Examination:
 
     def _chosen(self, inventory: Inventory) -> ContextMap:
         """Return what is examined without a map: Theano's default device, or what is there."""
-        program = self._program
-        return gather.theano_map(program.env, program.cwd) or self._default(inventory)
-
-    def _default(self, inventory: Inventory) -> ContextMap:
+        if (found := gather.theano_map(self._program.env, self._program.cwd)) is not None:
+            return found
         gather.probe_backends(inventory)
         return default_map(inventory)
 
@@ -184,18 +181,6 @@ class _Examination:
             message = f"{name} {how}: {first.code} {first.text}"
             diagnostic = Diagnostic("diagnosis", message, hint=first.fix, name=diagnosis.name)
             self._draft.refuse(diagnostic, code)
-
-    def _works_here(self, inventory: Inventory) -> None:
-        """Say what can be mapped on this machine, where a name has no device."""
-        resolution = self._draft.resolution
-        if resolution is None or len(resolution.bindings) >= len(self._found):
-            return
-        try:
-            text = self._default(inventory).text
-        except GpumapError:
-            return
-        message = f'this works here: gpumap doctor "{text}"'
-        self._draft.remarks.append(Diagnostic("works-here", message, severity="note"))
 
 
 # --- frameworks: the user's interpreter is queried, and its answers judged

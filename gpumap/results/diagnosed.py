@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumap.model import Diagnosed, Diagnosis, Finding, Report
 
 _WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
-_REMARKS = ("works-here", "nothing-to-diagnose")  # notes that are a part of the answer
+_NOTHING = "nothing-to-diagnose"  # a note that is a part of the answer
 
 
 def verdict_line(found: Diagnosis) -> str:
@@ -49,10 +49,10 @@ def cause(finding: Finding) -> str:
 
 
 def _remarks(report: Report, result: Diagnosed) -> Iterator[str]:
-    """Yield what stands below: that it was cut off, what works here, where a cause is explained."""
+    """Yield what stands below: that it was cut off, or where a cause is explained."""
     if report.status == "interrupted":
         yield "interrupted: this is what was known by then"
-    yield from (note.message for note in report.notes if note.code in _REMARKS)
+    yield from (note.message for note in report.notes if note.code == _NOTHING)
     if (code := _decisive(report, result)) is not None:
         yield f"`gpumap explain {code}` says more"
 
@@ -66,7 +66,7 @@ def _decisive(report: Report, result: Diagnosed) -> str | None:
 
 
 def sections(report: Report, result: Diagnosed, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001
-    """Yield a text for each name, and what works here."""
+    """Yield a text for each name, and where its cause is explained."""
     texts = [
         Text(
             tuple(finding_lines(found)), verdict_line(found), found.verdict, headed=True, gap=n > 0
@@ -95,5 +95,5 @@ SPEC = ResultSpec(
     sections,
     Question(answers.doctor, "diagnosed", lambda _, result: bool(result.diagnoses)),
     records,
-    in_sections=("diagnosis", *_REMARKS),
+    in_sections=("diagnosis", _NOTHING),
 )
