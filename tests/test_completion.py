@@ -1,4 +1,4 @@
-"""What a shell offers after TAB: in real shells, by README's lines, and by click's protocol."""
+"""What a shell offers after TAB: in real shells, by the page's lines, and by click's protocol."""
 
 import os
 import re
@@ -18,9 +18,9 @@ from test_architecture import NOT_AT_START, OF_EXPLAIN, START
 from gpumap.commands.about import SHELLS as NAMED
 from gpumap.completion import SHELLS
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
-LINES = {  # what README says a user's own file is to have
-    shell: re.search(rf"^    (.*gpumap completion {shell}.*?) +# ~", README, re.MULTILINE)[1]
+PAGE = (Path(__file__).parents[1] / "docs" / "commands.md").read_text()
+LINES = {  # what the page says a user's own file is to have
+    shell: re.search(rf"^    (.*gpumap completion {shell}.*?) +# ~", PAGE, re.MULTILINE)[1]
     for shell in SHELLS
 }
 BARE = {  # no file of the user's is read
@@ -45,7 +45,7 @@ FREE = {
 
 
 class Terminal:
-    """A real shell on a terminal, with README's line in it."""
+    """A real shell on a terminal, with the page's line in it."""
 
     def __init__(self, shell, gpumap):
         self.folder = gpumap.folder
