@@ -1,6 +1,9 @@
 """Make the pictures of README: one run of gpumap, on a terminal as SVG and as its page as PNG.
 
-python docs/pictures.py    # on an idle machine; it takes the extras test and report, and chromium
+python docs/pictures.py                # on an idle machine
+python docs/pictures.py REPORT.json    # of a run of that command, saved earlier
+
+It takes the extras test and report, and chromium.
 """
 
 from __future__ import annotations
@@ -24,22 +27,27 @@ WINDOW = "1100,860"  # what a reader sees of the page
 
 
 def main() -> None:
-    """Run the command once, and draw what it printed and what it wrote."""
+    """Run the command once, or show its report again; draw what is printed and written."""
+    args = ["report", sys.argv[1]] if sys.argv[1:] else COMMAND.split()[1:]
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "page.html")
-        (IMAGES / "terminal.svg").write_text(drawn(run(page)), encoding="utf-8")
+        (IMAGES / "terminal.svg").write_text(drawn(run(args, page)), encoding="utf-8")
         photograph(page, IMAGES / "page-dot.png")
 
 
-def run(page: Path) -> str:
-    """Return what the command prints on a terminal, with its colours."""
-    args = [*COMMAND.split()[1:], "--quiet", "--output", str(page)]
+def run(args: list[str], page: Path) -> str:
+    """Return what gpumap prints on a terminal, with its colours."""
+    args = [*args, "--quiet", "--output", str(page)]
     env = os.environ | {"TERM": "xterm-256color"}
     terminal = pexpect.spawn(
         sys.executable, ["-m", "gpumap", *args], dimensions=(ROWS, COLUMNS), env=env,
         timeout=120, encoding="utf-8",
     )  # fmt: skip
-    return str(terminal.read())
+    text = str(terminal.read())
+    terminal.close()
+    if terminal.exitstatus != 0:
+        raise SystemExit(text)
+    return text
 
 
 def drawn(text: str) -> str:
