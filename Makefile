@@ -223,9 +223,10 @@ gpu-wheels:
 		--platform manylinux2014_x86_64 $(GPU_WHEELS)
 
 # The site, in site/: strict, so a link that leads nowhere is an error. Reference pages are made of the
-# source while it is built (docs/generate.py).
+# source (docs/generate.py, into build/pages/).
 docs: $(VENV)/.installed
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	$(BIN)/python docs/generate.py
+	$(BIN)/zensical build --clean --strict
 
 # Before a release, with a network: sdist and wheel, installed in empty environments with each extra, and
 # by pipx. What is in them, the suite knows without one.
@@ -234,4 +235,4 @@ package:
 	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 
 clean:
-	rm -rf $(VENV) $(VENV_QUICK) $(VENV_FRAMEWORKS) $(VENV_PYGPU) .axe site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_QUICK) $(VENV_FRAMEWORKS) $(VENV_PYGPU) .axe .cache site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

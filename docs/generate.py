@@ -1,6 +1,7 @@
-"""Hook of mkdocs: the parts of pages that are made of the source, and the pages outside of docs/.
+"""Write the pages of the site into build/pages/, from which `make docs` builds it.
 
-`<!-- generated: NAME -->` in a page is replaced when the site is built; nothing of it is stored.
+They are those of docs/, and what they link to outside of it. `<!-- generated: NAME -->` in a page
+is replaced by what is made of the source; nothing of it is stored.
 """
 
 from __future__ import annotations
@@ -8,55 +9,64 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mkdocs.structure.files import File, Files
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mkdocs.config.defaults import MkDocsConfig
-    from mkdocs.structure.pages import Page
+    from collections.abc import Iterable, Mapping
 
     from gpumap.explain import Topic
 
 ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "build" / "pages"
 sys.path.insert(0, str(ROOT))
-OUTSIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "action.yml", "examples/**/*",
-           "gpumap/training/published.csv", "gpumap/backends/fake/script.py")  # fmt: skip
+SOURCES = ("docs/**/*", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "action.yml",
+           "examples/**/*", "gpumap/training/published.csv",
+           "gpumap/backends/fake/script.py")  # fmt: skip
 _PART = re.compile(r"^<!-- generated: (.*?) -->$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#]+)")
 _MARKUP = re.compile(r"[*_<\[\]|]")
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the files outside of docs/ that pages link to, at their own paths."""
-    for path in (path for pattern in OUTSIDE for path in ROOT.glob(pattern) if path.is_file()):
-        name = path.relative_to(ROOT).as_posix()
-        files.append(File.generated(config, name, abs_src_path=str(path)))
-    return files
+def main() -> None:
+    """Write every page anew."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    names = {path.relative_to(ROOT).as_posix(): path for path in sources()}
+    places = {name: place(name) for name in names}
+    for name, path in names.items():
+        target = PAGES / places[name]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            text = page(path.read_text(encoding="utf-8"), name, places)
+            target.write_text(text, encoding="utf-8")
+        else:
+            shutil.copyfile(path, target)
 
 
-def on_page_markdown(
-    markdown: str, page: Page, config: MkDocsConfig, files: Files
-) -> str:  # mkdocs calls it by these names
+def sources() -> list[Path]:
+    """Return the files of the site; scripts in docs/ are not among them."""
+    found = [path for pattern in SOURCES for path in ROOT.glob(pattern) if path.is_file()]
+    return [path for path in found if path.parent != ROOT / "docs" or path.suffix != ".py"]
+
+
+def place(name: str) -> str:
+    """Return where a file is on the site; a README is the index of its folder."""
+    return re.sub(r"README\.md$", "index.md", name.removeprefix("docs/"))
+
+
+def page(text: str, name: str, places: Mapping[str, str]) -> str:
     """Put in what is generated, and let links lead where their pages are on the site."""
-    del config
-    made = _PART.sub(lambda part: PARTS[part[1]](), markdown)
-    uri = page.file.src_uri
-    inside = (Path(page.file.abs_src_path or "").parent / "x").is_relative_to(ROOT / "docs")
-    folder = posixpath.dirname(f"docs/{uri}" if inside else uri)
 
     def moved(link: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(folder, link[1])).removeprefix("docs/")
-        if files.get_file_from_path(target) is None:
-            return link[0]  # the strict build names it
-        return f"]({posixpath.relpath(target, posixpath.dirname(uri) or '.')}"
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), link[1]))
+        if target not in places:
+            raise SystemExit(f"{name}: a link to {link[1]}, which is not on the site")
+        return f"]({posixpath.relpath(places[target], posixpath.dirname(places[name]) or '.')}"
 
-    return _LINK.sub(moved, made)
+    return _LINK.sub(moved, _PART.sub(lambda part: PARTS[part[1]](), text))
 
 
 def commands() -> str:
@@ -134,3 +144,6 @@ PARTS = {
     "keys of a case": lambda: keys("Case"),
     "keys of samples": lambda: keys("Samples"),
 }
+
+if __name__ == "__main__":
+    main()

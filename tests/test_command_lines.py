@@ -140,7 +140,7 @@ def test_the_program_that_reads_a_report_runs(folder):
     assert "dot.many[" in answer.out
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["docs/coming-from.md", "docs/python.md"])
 def test_the_programs_of_a_page_run(folder, page):
     text = "".join(b.text for b in blocks(ROOT / page) if b.language == "python")
     answer = folder(()).run([str(BIN / "python"), "-c", text])

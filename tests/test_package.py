@@ -18,7 +18,7 @@ MAN = f"{NAME}-{__version__}.data/data/share/man/man1"
 TESTED = (
     "tests", "benchmarks", "docs", "examples", ".github", ".ci", "README.md", "CHANGELOG.md",
     "CONTRIBUTING.md", "Makefile", "LICENSE", "action.yml", "pyproject.toml", "hatch_build.py",
-    "mkdocs.yml", ".pre-commit-hooks.yaml",
+    "zensical.toml", ".pre-commit-hooks.yaml",
 )  # fmt: skip
 LEFT = ("__pycache__", ".pyc")  # what no release has
 

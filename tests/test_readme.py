@@ -22,16 +22,23 @@ OTHERS = {  # of docker, numactl, venv, launchers, profilers, trackers, and scri
 }
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = [block for page in PAGES for block in blocks(page) if block.language == "console"]
-LONGEST = 250  # lines of README, of at most WIDEST columns each: the rest is in the guides
+LONGEST = 180  # lines of README, of at most WIDEST columns each: the rest is in the guides
 WIDEST = 120
 
 
 def shown(block):
-    """Yield each command of a block, and a pattern of what it prints: `...` is any lines."""
+    """Yield each command of a block with its exports, and a pattern of what it prints.
+
+    `...` is any lines.
+    """
+    exports = ""
     for example in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         command, _, text = example.partition("\n")
+        if command.startswith("export "):
+            exports += f"{command}\n"
+            continue
         pieces = re.split(r"^\.\.\.\n", text, flags=re.MULTILINE)
-        yield command, r"(?:.*\n)*".join(map(re.escape, pieces))
+        yield exports + command, r"(?:.*\n)*".join(map(re.escape, pieces))
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: f"{block.page}:{block.lines[0]}")

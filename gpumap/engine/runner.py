@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap.engine import stopping
 from gpumap.engine.base import wrong
-from gpumap.engine.ceilings import possible, with_ceiling
+from gpumap.engine.ceilings import hardware_groups, possible, with_ceiling
 from gpumap.engine.sampling import (
     BESIDE,
     Series,
@@ -145,9 +145,10 @@ class Runner:
     def _ready(self, case: Case, shortest: float) -> None:
         try:
             work = self._benchmark.iteration(case)
-            parts = [part for binding in case.bindings for part in binding.device.hardware]
+            groups = hardware_groups(case.bindings)
+            shared = tuple(tuple(b.name for b in group) for group in groups if len(group) > 1)
             # one iteration is done: the verified
-            series = Series(work, warmup=1, shared=len(parts) > len({*parts}))
+            series = Series(work, warmup=1, shared=shared)
             self._checks[case.id] = self._verified(case, series)
             if self._checks[case.id].passed:
                 self._series[case.id] = series
@@ -427,7 +428,7 @@ class Runner:
         series = self._series[case.id]
         found = {
             "unstable": stopping.unstable(standing, len(self._series)),
-            "shared-hardware": series.shared,
+            "shared-hardware": bool(series.shared),
             "warm-up-capped": series.capped,
             "launch-bound": series.iteration.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),

@@ -44,7 +44,7 @@ T = TypeVar("T")
 Tree = dict[str, Any]
 Devices = dict[tuple[str, str], Device]  # by id and library
 
-VERSION = 3  # docs/schema-3.md
+VERSION = 3  # docs/json.md
 LIMIT = 256 * 2**20  # bytes; 10,000 rows of 100 samples take a third of it
 _OLD = ("1", "2")  # versions that gpumap 0.1 wrote
 _WORD = '"nonfinite"'  # a key

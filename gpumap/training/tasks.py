@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 _METHODS = ("batch", "gradients")
-_INTERFACE = "a network of one's own has parameters, batch and gradients: see README"
+_INTERFACE = "a network of one's own has parameters, batch and gradients: see docs/training.md"
 _MODULE = "a torch.nn.Module has batch and loss, too: see docs/training.md"
 _MODEL_CLASS = "train it by gpumap.BSP().init(devices, modelfile, modelclass), or gpumap run --cfg"
 _FAILING = (Exception, SystemExit)  # errors of the user's code; a script may exit

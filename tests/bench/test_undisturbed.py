@@ -5,7 +5,9 @@ import random
 
 import pytest
 
+from gpumap.engine.base import DeviceInterval
 from gpumap.engine.estimates import quotient, ratio
+from gpumap.engine.sampling import Sample, Series, samples_of
 from gpumap.engine.undisturbed import by_cpu, shares_run, undisturbed
 from gpumap.model import Estimate, Samples, replace
 
@@ -79,6 +81,16 @@ def test_without_evidence_nothing_is_left_out(unknown):
     found = replace(taken(*[0.005] * 9), **unknown)
     assert (shares_run(found), by_cpu(found)) == ((), False)
     assert undisturbed(found) is found
+
+
+@pytest.mark.parametrize(("shared", "seconds"), [((), BUSY), ((("a", "b"),), 2 * BUSY)])
+def test_names_of_one_core_take_turns(shared, seconds):
+    """On a busy machine by CPU times too: two names of it are no faster than one."""
+    series = Series(None, shared=shared)
+    for block in range(8):
+        intervals = {n: DeviceInterval(0.0, 9 * BUSY, BUSY) for n in ("a", "b")}
+        series.taken[block] = Sample(9 * BUSY, 0.0, 2 * BUSY, intervals, {})
+    assert undisturbed(samples_of(series, 0.0)).seconds == pytest.approx((seconds,) * 8)
 
 
 def test_separate_medians_hold_the_ratio_in_95_of_100_runs():

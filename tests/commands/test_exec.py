@@ -59,7 +59,7 @@ def refused(gpumap, *words, **env):
     return answer.code, answer.err
 
 
-# --- the reports of docs/launchers.md
+# --- the reports of docs/run.md
 
 
 @pytest.mark.parametrize("local", [0, 3])

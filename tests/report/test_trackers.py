@@ -33,7 +33,7 @@ BOTH = ("gab-bigger", "gab-smaller")
 UNIT_WORDS = {"s": "_seconds", "B": "_bytes", "B/s": "_bytes_per_second",
               "FLOP/s": "_flop_per_second"}  # fmt: skip
 
-PAGE = ROOT / "docs" / "trackers.md"
+PAGE = ROOT / "docs" / "reports.md"
 
 
 def text(format_, report):

@@ -15,7 +15,7 @@ from gpumap.training.network import Layer, Network
 from gpumap.training.tasks import UserNetwork
 
 TABLE = table(__file__)
-FIX = "a network of one's own has parameters, batch and gradients: see README"
+FIX = "a network of one's own has parameters, batch and gradients: see docs/training.md"
 NUMBER = count()
 ROUNDING = 1e-5  # of a gradient of these few examples, by its length
 LAYERS = Network("same", 4, (Layer(5, "tanh"), Layer(2, "sigmoid")))
