@@ -86,13 +86,11 @@ class TrainingBenchmark:
         """Store the draft, for a note on how a batch is split."""
         self._draft = draft
 
-    def local(self, devices: OpenDevices | None, *, nccl: bool) -> LocalWorkers:
+    def local(self, devices: OpenDevices | None, library: str | None) -> LocalWorkers:
         """Return the devices of this process as workers."""
-        library = None
-        if nccl:
-            from gpumap.backends.cupy import Nccl
-
-            library = Nccl
+        if library == "psum":
+            message = "--comm psum is for bench allreduce: JAX trains no network of gpumap's"
+            raise QuestionError(message, "leave it out")
         if devices is None:
             return LocalWorkers({}, None, library)
         return LocalWorkers(devices.sessions, devices.clock, library)

@@ -25,6 +25,7 @@ from gpumap.bench.cost_models import fits
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
+from gpumap.comm.local import LIBRARIES, connected
 from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
@@ -50,7 +51,7 @@ class _Shared(Protocol):
     """What differs between the benchmarks of workers; of a plan there are no devices yet."""
 
     def prepare(self, draft: Draft, settings: Settings) -> None: ...
-    def local(self, devices: OpenDevices | None, *, nccl: bool) -> Any: ...
+    def local(self, devices: OpenDevices | None, library: str | None) -> Any: ...
     def maker(self) -> Callable[[], Maker]: ...
     def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan: ...
     def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark: ...
@@ -84,24 +85,24 @@ class WorkersRun:
 
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several, by `comm` or by the launcher."""
-        if comm in ("local", "nccl"):
+        if comm in ("local", *LIBRARIES):
             refuse_several(self._request.program, comm)
-            self._run_local(nccl=comm == "nccl")
+            self._run_local(None if comm == "local" else comm)
             return
         launch = several(self._request.program)
         if comm is None and launch is None:
-            self._run_local(nccl=False)
+            self._run_local(None)
         else:
             self._run_ranks(comm or engine_of(launch, self._request.program.env))
 
-    def _run_local(self, *, nccl: bool) -> None:
-        """Measure between the devices of this process."""
+    def _run_local(self, library: str | None) -> None:
+        """Measure between the devices of this process, exchanging by a library of theirs or not."""
         dry_run = self._request.settings.dry_run
 
         def workers(devices: OpenDevices | None) -> Any:
             # NCCL connects devices where it stands, which a dry run may not
-            usable = None if nccl and dry_run else devices
-            return self._benchmark.local(usable, nccl=nccl)
+            usable = None if library and dry_run else devices
+            return self._benchmark.local(usable, library)
 
         recipe = WorkersRecipe(self._request, self._benchmark, workers)
         with self._recorded() as record:
@@ -186,14 +187,12 @@ class ExchangeBenchmark:
         """Let the size sweep be fitted."""
         draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
 
-    def local(self, devices: OpenDevices | None, *, nccl: bool) -> Ranks:
+    def local(self, devices: OpenDevices | None, library: str | None) -> Ranks:
         """Return the devices of this process as ranks."""
         sessions = [*devices.sessions.values()] if devices else []
-        if not (nccl and sessions):
-            return LocalRanks(sessions, nccl=nccl)
-        from gpumap.backends.cupy import Nccl
-
-        return LocalRanks(sessions, Nccl(sessions), nccl=True)
+        if library is None or not sessions:
+            return LocalRanks(sessions, comm=library or "local")
+        return LocalRanks(sessions, connected(library, sessions), comm=library)
 
     def maker(self) -> Callable[[], Maker]:
         """Return what makes each rank's exchanges."""

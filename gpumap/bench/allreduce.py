@@ -164,7 +164,7 @@ def _lacking(name: str, ranks: Ranks) -> Reason | None:
     """Return why a requested algorithm is not there, if it is not."""
     if name in ranks.algorithms:
         return None
-    where = "mpi, torch or nccl" if name == _NATIVE else "local, mpi or torch"
+    where = "mpi, torch, nccl or psum" if name == _NATIVE else "local, mpi or torch"
     return Reason("unsupported", f"{name} is there with --comm {where} only")
 
 

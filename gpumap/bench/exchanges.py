@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from gpumap.comm.local import exchange
+from gpumap.comm.local import LIBRARIES, exchange
 from gpumap.dtypes import Array, np
 from gpumap.engine.base import COMPARABLE, Iteration
 from gpumap.engine.verify import compared, hollow_array, is_hollow, played, worse
@@ -79,18 +79,17 @@ def _modulus(ranks: int) -> int:
 
 
 class LocalRanks:
-    """The sessions of a map as ranks, in one process; with NCCL its own allreduce exchanges."""
+    """The sessions of a map as ranks, in one process."""
 
     algorithms: tuple[str, ...] = ("host", "ring")
     shortest = COMPARABLE  # seconds of a sample
 
     def __init__(
-        self, sessions: Sequence[Session], library: Library | None = None, *, nccl: bool = False
+        self, sessions: Sequence[Session], library: Library | None = None, *, comm: str = "local"
     ) -> None:
-        """Take the sessions, and NCCL between them, if it exchanges: of a plan there are none."""
-        self._sessions, self._library = tuple(sessions), library
-        self.comm = "nccl" if nccl else "local"
-        if nccl:
+        """Take the sessions, and the library that exchanges, if one does; of a plan none."""
+        self._sessions, self._library, self.comm = tuple(sessions), library, comm
+        if comm in LIBRARIES:
             self.algorithms = ("native",)
 
     def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:

@@ -170,9 +170,9 @@ sweep_option = setting(
 )
 comm_option = setting(
     "--comm",
-    type=click.Choice(["local", "mpi", "torch", "nccl"]),
-    help="local: between the devices of this process; nccl: the same, by NCCL; mpi: between "
-    "processes, by MPI; torch: the same, by torch.distributed. [default: by the "
+    type=click.Choice(["local", "mpi", "torch", "nccl", "psum"]),
+    help="local: between the devices of this process; nccl and psum: the same, by NCCL and by "
+    "JAX; mpi: between processes, by MPI; torch: the same, by torch.distributed. [default: by the "
     "launcher, else local]",
 )
 

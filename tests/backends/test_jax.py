@@ -16,10 +16,10 @@ from sessions import opened
 from gpumap.backends import frameworks, load, third_party
 from gpumap.backends import jax as jax_backend
 from gpumap.backends.base import Host
-from gpumap.backends.jax import JaxBackend
+from gpumap.backends.jax import JaxBackend, psum
 from gpumap.backends.probe import unloadable
 from gpumap.backends.third_party import outcome
-from gpumap.errors import OutOfMemory, Unsupported
+from gpumap.errors import OutOfMemory, QuestionError, Unsupported
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 
 
@@ -246,3 +246,36 @@ def test_an_import_that_fails_is_not_the_variables_fault(error, words):
 def test_an_error_without_words_has_its_class():
     """JAX asserts that it has a platform, and says no more."""
     assert unloadable("jax", AssertionError(), "").reason == "cannot load: AssertionError"
+
+
+@needs_jax
+def test_psum_sums_on_every_device_of_jax(gpumap):
+    """The bits are right on each of four, at every size of the sweep."""
+    env = {"JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu"}
+    done = gpumap("bench", "allreduce", "a->cpu0;b->cpu1;c->cpu2;d->cpu3", "--backend", "jax",
+                  "--comm", "psum", "--sizes", "small", "--budget", "3s", "--format", "json",
+                  **env)  # fmt: skip
+    rows = loads(done.out)["measurements"]
+    assert done.code == 0, done.err
+    assert {row["check"]["passed"] for row in rows if row["status"] == "ok"} == {True}
+    assert any(row["params"]["bytes"] == 4096 and row["status"] == "ok" for row in rows)
+
+
+@needs_jax
+def test_psum_takes_each_device_once_and_writes_in_place():
+    with opened("jax") as (session,):
+        with pytest.raises(QuestionError, match="listed twice"):
+            psum([session, session])
+        buffer = sent(session, np.arange(8, dtype=np.float32))
+        assert psum([session]).exchange([buffer]).queue() == frozenset()
+        assert got(buffer).tolist() == list(range(8))
+
+
+def test_psum_is_between_devices_of_jax(gpumap):
+    """Whether JAX is there or not, the first fix is one that works here."""
+    done = gpumap("bench", "allreduce", "a->cpu0;b->cpu1", "--comm", "psum", "--budget", "3s")
+    assert done.code in (2, 3)
+    assert "psum is JAX's" in done.err
+    assert "--backend jax" in done.err or "pip install" in done.err
+    done = gpumap("bench", "train", "a->cpu0;b->cpu1", "--comm", "psum")
+    assert (done.code, "--comm psum is for bench allreduce" in done.err) == (2, True)

@@ -14,6 +14,8 @@ from gpumap.backends.accelerators import Told, accelerator
 from gpumap.backends.frameworks import FrameworkBackend
 from gpumap.backends.numpy import cores
 from gpumap.backends.third_party import Cuda
+from gpumap.errors import AbsentError
+from gpumap.extras import install
 from gpumap.kinds import KINDS, Kind
 from gpumap.model import DeviceRef, Probe, replace
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Clock, Feature, Host
+    from gpumap.backends.jax.psum import Psum
     from gpumap.backends.jax.session import JaxSession
     from gpumap.model import Device
 
@@ -65,6 +68,22 @@ class JaxBackend(FrameworkBackend):
     def features(self, device: Device) -> frozenset[Feature]:
         """Return what a session on the device has: a TPU has no float64 of its own."""
         return _FEATURES - {"float64"} if device.kind is Kind.TPU else _FEATURES
+
+
+def psum(sessions: Sequence[Any]) -> Psum:
+    """Return the allreduce of JAX between several sessions.
+
+    Raises:
+        AbsentError: JAX is not installed.
+        QuestionError: a session is not JAX's, or a device is listed twice.
+    """
+    try:
+        library()
+    except ImportError as error:
+        raise AbsentError("psum is JAX's, which is not installed", install("jax")) from error
+    from gpumap.backends.jax.psum import Psum
+
+    return Psum(sessions)
 
 
 def library() -> Any:

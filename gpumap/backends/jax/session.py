@@ -65,6 +65,10 @@ class JaxSession(PlainMarks):
             for _ in range(repeat):
                 target[...] = jax.device_get(source.native)
 
+    def wrote(self, place: Place) -> None:
+        """Take note of what another queued here."""
+        self._queued.add(place)
+
     def _route(self, there: Any) -> Route:
         if not isinstance(there, JaxSession):
             return "staged"
