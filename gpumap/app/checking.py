@@ -104,8 +104,7 @@ def check_map(program: Program, request: CheckRequest) -> None:
     doubts = check_single_process(program, "check")
     skip = request.if_absent == "skip"
     prove = not (request.syntax_only or request.no_open or request.replay)
-    settings: dict[str, Any] = {"opened": prove}
-    settings |= {"if_absent": "skip"} if skip else {}
+    settings = {"opened": prove} | ({"if_absent": "skip"} if skip else {})
     output, limit = request.output, request.timeout
     with Recording("check", Checked(), program, output, settings, time_limit=limit) as record:
         record.draft.remarks += doubts

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from gpumap.app import rank_table
+from gpumap.app.command import tell
 from gpumap.app.engines import LATE
 from gpumap.app.own_entry import index_of_rank
 from gpumap.app.program import TURN, leave_signals, local_rank
@@ -22,7 +23,6 @@ from gpumap.bench.process_ranks import Member, ProcessRanks, broken
 from gpumap.comm.watchdog import Watch, heartbeats, state, stopped_siblings
 from gpumap.engine.base import OpenDevices
 from gpumap.errors import Diagnostic, Exit, GpumapError
-from gpumap.escape import written
 from gpumap.machine.process_control import pin
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def follow(
         who = first[0].label if first else "rank 0"
         how = "is stopped" if first and state(first[0].process) == "T" else "does not end the run"
         if comm.rank == 1:
-            _say(program, f"{who} {how}, and its time is over")
+            tell(program, f"error: {who} {how}, and its time is over")
         os._exit(Exit.TIMEOUT)
 
     with heartbeats(comm.again(), limit + LATE, late):
@@ -72,17 +72,12 @@ def follow(
             comm.close()
         except comm.failures as error:
             time.sleep(TURN)  # rank 0 names who is gone, and the launcher ends this one
-            _say(program, f"rank {comm.rank}: {broken(error)}")
+            tell(program, f"error: rank {comm.rank}: {broken(error)}")
             os._exit(Exit.ABSENT)
         except BaseException:  # noqa: BLE001 - whatever it was, the others must not wait for this one
             sys.excepthook(*sys.exc_info())
             program.stderr.flush()
             os._exit(Exit.INTERNAL)
-
-
-def _say(program: Program, problem: str) -> None:
-    program.stderr.write(written((f"error: {problem}",)))
-    program.stderr.flush()
 
 
 def _find(

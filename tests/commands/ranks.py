@@ -30,7 +30,7 @@ def by_mpirun(gpumap, count, *arguments, **env):
 def members(parent):
     found = {}
     for child in psutil.Process(parent).children():
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, KeyError):  # it has ended, or is not yet the rank
             found[int(child.environ()["OMPI_COMM_WORLD_RANK"])] = child.pid
     return found
 

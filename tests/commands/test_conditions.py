@@ -86,9 +86,8 @@ def test_a_flag_comes_from_the_first_place_that_sets_it(gpumap, words, variable,
 
 
 COMMANDS = {
-    "help": ("--help",), "version": ("--version",), "check": ("check", PAIR),
-    "check as JSON": ("check", PAIR, "--format", "json"), "devices": ("devices",),
-    "dry run": (*DOT, "--dry-run"), "explain": ("explain",), "bench": (*DOT, "--budget", "2s"),
+    "help": ("--help",), "check as JSON": ("check", PAIR, "--format", "json"),
+    "explain": ("explain",), "bench": (*DOT, "--budget", "2s"),
 }  # fmt: skip
 
 

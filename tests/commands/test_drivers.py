@@ -93,14 +93,6 @@ def test_a_probe_opens_what_will_be_opened_and_no_more(names):
 
 
 @opencl
-@pytest.mark.parametrize("fault", ["abort@open", "leave@open"])
-@pytest.mark.parametrize("given", [("devices",), ("check", "--no-open", MAP)])
-def test_what_opens_nothing_meets_no_such_fault(faulty, tmp_path, fault, given):
-    assert faulty(fault, *given).code == 0
-    assert not (tmp_path / "left").exists()
-
-
-@opencl
 @pytest.mark.parametrize("call", ["probe", "open"])
 def test_no_process_of_a_driver_is_left(faulty, tmp_path, call):
     """Though it made a session of its own, and whoever started it has ended."""
