@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
-from gpumap.figures import estimate
 from gpumap.judge.claims import check_patterns
 from gpumap.judge.comparability import (
     broken,
@@ -23,8 +22,8 @@ from gpumap.judge.compare import (
 )
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.pairs import comparable, share
-from gpumap.judge.phrases import verdict_figure
 from gpumap.model import Compared, Problem, Verdict, replace
+from gpumap.results.outcomes import figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -176,8 +175,7 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms, regression: str) -> Ite
 
 def _verdict_text(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
     """Return ``dot.one[...].time is 1.12 [1.10, 1.15] of base, a regression at 5%``, and why."""
-    known = verdict_figure(verdict)
-    ratio = f"{estimate(known)} of base" if known is not None else "not known"
+    ratio = f"{figure(verdict)} of base" if verdict.value is not None else "not known"
     what = f"{verdict.id}.{verdict.metric} is {ratio}"
     reason = why(verdict)
     at = share(verdict.threshold or threshold)

@@ -26,13 +26,16 @@ class Saved(NamedTuple):
     label: str
     report: Report
 
-    @property
-    def marked(self) -> str:
+    def marked(self, first: Report) -> str:
         """Return the label, with what its figures must not be read without."""
-        simulated = ("simulated",) if self.report.simulated else ()
-        status = () if self.report.status == "ok" else (self.report.status,)
-        marks = (*simulated, *status)
-        return f"{self.label} ({', '.join(marks)})" if marks else self.label
+        mine, theirs = (each.fingerprint and each.fingerprint.hash for each in (self.report, first))
+        marks = {
+            "simulated": self.report.simulated,
+            "another machine": None not in (mine, theirs) and mine != theirs,
+            self.report.status: self.report.status != "ok",
+        }
+        words = ", ".join(word for word, true in marks.items() if true)
+        return f"{self.label} ({words})" if words else self.label
 
 
 def render(found: Table, format_: str, style: Style) -> str:
@@ -57,10 +60,9 @@ def table(saved: Sequence[Saved]) -> Table:
             before = id_
     what = f"x1.05: as many times the figure of {saved[0].label}"
     remark = f"{what}; no verdict: `gpumap compare` judges" if lines else "there is no figure"
-    columns = ("row", "metric", *(each.marked for each in saved))
-    remarks = (remark, *_notes(saved))
+    columns = ("row", "metric", *(each.marked(saved[0].report) for each in saved))
     return Table(
-        f"{len(saved)} reports side by side", columns, tuple(lines), remarks, of_names=True
+        f"{len(saved)} reports side by side", columns, tuple(lines), (remark,), of_names=True
     )
 
 
@@ -94,18 +96,3 @@ def _ratio(figure: Estimate | None, first: Estimate | None) -> str:
         return ""
     ratio = figure.value / first.value
     return f"  x{f'{ratio:#.3g}'.rstrip('.')}" if math.isfinite(ratio) else ""
-
-
-def _notes(saved: Sequence[Saved]) -> Iterator[str]:
-    """Yield which reports are hardly to be compared with the first."""
-    first, *others = saved
-    for each in others:
-        if _elsewhere(first.report, each.report):
-            what = f"{each.label} is of another machine than {first.label}"
-            yield f"{what}: `gpumap compare` says what differs"
-
-
-def _elsewhere(first: Report, other: Report) -> bool:
-    """Return whether both say which machine they are of, and it is not one."""
-    known = [each.fingerprint.hash for each in (first, other) if each.fingerprint is not None]
-    return len(set(known)) > 1

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 from cases import called, planned_case
-from made_reports import bindings, device, figure, made
+from made_reports import device, figure, made
 
 from gpumap.bench import registry
 from gpumap.model import Binding, Estimate, Explanation, Fit, Measurement
@@ -126,25 +126,6 @@ def test_no_line_is_wider_than_its_room(key, count, form):
         shown = lines("rich", found, columns)
         assert [line for line in shown if width(line) > columns] == []
         assert [head for head in HEADS[key] if head not in "\n".join(shown)] == []
-
-
-def test_a_row_has_one_word_of_trust():
-    bound = bindings()
-    few, wide = (
-        row(planned_case("dot", "one", PARAMS["dot"], bound, Work()), ("time",), n) for n in (5, 6)
-    )
-    tight = replace(wide, metrics={"time": figure(0.0491)})
-    every = [
-        few, replace(wide, flags=("unstable",)), tight, replace(tight, flags=("unstable",)),
-        replace(tight, flags=("shared-hardware",)), replace(tight, status="failed"),
-    ]  # fmt: skip
-    text = "\n".join(lines("plain", replace(made(), measurements=tuple(every))))
-    told = [line.split()[2:] for line in text.splitlines() if line[:6] == "  one "]
-    assert [" ".join(cells) for cells in told] == [
-        "~49 ms 5 ? few", "49.1 ms ±12% 6 ~ noisy", "49.1 ms ±1% 6 ok", "49.1 ms ±1% 6 ~ noisy",
-        "49.1 ms ±1% 6 ok", "49.1 ms ±1% 6 ! failed",
-    ]  # fmt: skip
-    assert " ".join(text.split()).count("the samples drift or have two modes") == 1
 
 
 def test_devices_alone_are_one_line():
