@@ -124,6 +124,27 @@ class Buffer(Protocol):
         """Return a view of the same elements in another shape; ValueError where they do not fit."""
 
 
+class Elements(ABC):
+    """Elements of a memory in a row, from `start` on; views of it are of the same memory."""
+
+    shape: tuple[int, ...]
+    start: int
+
+    @abstractmethod
+    def _view(self, shape: tuple[int, ...], start: int) -> Self:
+        """Return a view of the same memory."""
+
+    def __getitem__(self, rows: slice) -> Self:
+        rows = contiguous(rows, self.shape[0])
+        shape = (rows.stop - rows.start, *self.shape[1:])
+        return self._view(shape, self.start + rows.start * prod(self.shape[1:]))
+
+    def reshape(self, shape: tuple[int, ...]) -> Self:
+        """Return a view of the same elements in another shape."""
+        check_reshape(self.shape, shape)
+        return self._view(shape, self.start)
+
+
 class NativeBuffer:
     """A library's own array, which belongs to one session."""
 

@@ -86,11 +86,6 @@ class NumpySession(Session):
         # The first worker takes the queue; the others help it with blocks of a product or a copy.
         self._workers = [_Worker(core) for core in device.cores]
 
-    @property
-    def pinned(self) -> bool:
-        """Whether every worker really is bound to its core."""
-        return all(worker.pinned for worker in self._workers)
-
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> NativeBuffer:
         """Return memory that no one has written yet.
 
@@ -260,7 +255,6 @@ class _Worker:
     """A thread bound to one core that works off a queue."""
 
     def __init__(self, core: int) -> None:
-        self.pinned = False
         self._core = core
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.put = self._jobs.put
@@ -274,7 +268,7 @@ class _Worker:
         self._thread.join(_JOIN)
 
     def _work(self) -> None:
-        self.pinned = pin([self._core])
+        pin([self._core])
         self._bound.set()
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             while (job := self._jobs.get()) is not None:

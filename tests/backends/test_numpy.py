@@ -70,18 +70,8 @@ def test_a_worker_is_bound_to_its_core_and_no_one_else_is(n):
     with opened(f"cpu{n}") as session:
         session._queue(lambda: seen.append(os.sched_getaffinity(0)))
         session.synchronize()
-        assert session.pinned
     assert seen == [{MACHINE.cpus[n].index}]
     assert mask == os.sched_getaffinity(0)
-
-
-def test_a_core_that_is_not_there_is_not_pinned():
-    with opened() as real, NumpyBackend(HOST).open(
-        replace(real.device, cores=(4095,)), Clock()
-    ) as session:  # fmt: skip
-        session.upload(np.ones(3), session.empty((3,), "float64"))
-        session.synchronize()
-        assert not session.pinned
 
 
 @pytest.mark.parametrize("failure", [

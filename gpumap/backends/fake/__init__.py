@@ -16,17 +16,16 @@ from functools import cache
 from inspect import signature
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.backends.base import (
     Backend,
+    Elements,
     Peak,
     Product,
     Session,
     bytes_of,
     check_copy,
-    check_reshape,
-    contiguous,
     has_data,
     pageable,
     require,
@@ -106,7 +105,7 @@ class Memory:
         return self._data
 
 
-class FakeBuffer:
+class FakeBuffer(Elements):
     """An array in memory that plays a device's, or a part of one."""
 
     def __init__(
@@ -114,13 +113,13 @@ class FakeBuffer:
     ) -> None:
         self.session, self.memory = session, memory
         self.shape, self.dtype = shape, memory.dtype
-        self._start, self._size = start, prod(shape)
+        self.start, self._size = start, prod(shape)
         self.nbytes: int = self._size * memory.dtype.itemsize
 
     @property
     def native(self) -> Array:
         """The elements, in NumPy's array."""
-        return self.memory.data[self._start : self._start + self._size].reshape(self.shape)
+        return self.memory.data[self.start : self.start + self._size].reshape(self.shape)
 
     @property
     def hollow(self) -> bool:
@@ -130,7 +129,7 @@ class FakeBuffer:
     @property
     def spoilt(self) -> bool:
         """Whether something wrong was written there."""
-        return self.memory.is_spoilt(self._start, self._start + self._size)
+        return self.memory.is_spoilt(self.start, self.start + self._size)
 
     def write(self, *, hollow: bool, spoilt: bool) -> bool:
         """Note what is written over all of it; return whether there is data to write.
@@ -139,19 +138,11 @@ class FakeBuffer:
         """
         memory = self.memory
         memory.hollow = hollow or (memory.hollow and self._size != memory.size)
-        memory.write(self._start, self._start + self._size, spoilt=spoilt)
+        memory.write(self.start, self.start + self._size, spoilt=spoilt)
         return not memory.hollow
 
-    def __getitem__(self, rows: slice) -> FakeBuffer:
-        rows = contiguous(rows, self.shape[0])
-        width = prod(self.shape[1:])
-        shape = (rows.stop - rows.start, *self.shape[1:])
-        return FakeBuffer(self.session, self.memory, shape, self._start + rows.start * width)
-
-    def reshape(self, shape: tuple[int, ...]) -> FakeBuffer:
-        """Return a view of the same elements in another shape."""
-        check_reshape(self.shape, shape)
-        return FakeBuffer(self.session, self.memory, shape, self._start)
+    def _view(self, shape: tuple[int, ...], start: int) -> Self:
+        return type(self)(self.session, self.memory, shape, start)
 
 
 @dataclass(frozen=True, slots=True)

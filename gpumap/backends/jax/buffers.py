@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
-from gpumap.backends.base import check_reshape, contiguous
+from gpumap.backends.base import Elements
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,14 +18,14 @@ class Place:
         self.array = array
 
 
-class JaxBuffer:
+class JaxBuffer(Elements):
     """Elements of a place: all of them as they are, or some from `start` on."""
 
     def __init__(self, session: Any, place: Place, start: int, shape: tuple[int, ...]) -> None:
         self.session, self.place, self.shape = session, place, shape
         self.dtype: np.dtype[Any] = place.array.dtype
         self.nbytes = prod(shape) * self.dtype.itemsize
-        self._start = start
+        self.start = start
 
     @property
     def whole(self) -> bool:
@@ -38,24 +38,16 @@ class JaxBuffer:
         array = self.place.array
         if self.whole:
             return array
-        return array.reshape(-1)[self._start : self._start + prod(self.shape)].reshape(self.shape)
+        return array.reshape(-1)[self.start : self.start + prod(self.shape)].reshape(self.shape)
 
     def put(self, array: Any) -> None:
         """Let the elements be those of another array, on the same device."""
         there = self.place.array
         if not self.whole:
-            end = self._start + prod(self.shape)
-            flat = there.reshape(-1).at[self._start : end].set(array.reshape(-1))
+            end = self.start + prod(self.shape)
+            flat = there.reshape(-1).at[self.start : end].set(array.reshape(-1))
             array = flat.reshape(there.shape)
         self.place.array = array
 
-    def __getitem__(self, rows: slice) -> Self:
-        found = contiguous(rows, self.shape[0])
-        start = self._start + found.start * prod(self.shape[1:])
-        shape = (found.stop - found.start, *self.shape[1:])
+    def _view(self, shape: tuple[int, ...], start: int) -> Self:
         return type(self)(self.session, self.place, start, shape)
-
-    def reshape(self, shape: tuple[int, ...]) -> Self:
-        """Return a view of the same elements in another shape."""
-        check_reshape(self.shape, shape)
-        return type(self)(self.session, self.place, self._start, shape)

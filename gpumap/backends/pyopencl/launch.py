@@ -15,12 +15,12 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyopencl as cl
 
-from gpumap.backends.base import bytes_of, check_reshape, contiguous, require
+from gpumap.backends.base import Elements, bytes_of, require
 from gpumap.dtypes import Dtype
 from gpumap.kernels import GROUP, text
 from gpumap.machine.process_control import room_for
@@ -75,7 +75,7 @@ def allocate_on_host(context: Any, nbytes: int) -> Any:
     return native
 
 
-class PyopenclBuffer:
+class PyopenclBuffer(Elements):
     """A place in an OpenCL buffer: the buffer, and the offset of the first element in bytes."""
 
     def __init__(
@@ -86,28 +86,16 @@ class PyopenclBuffer:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.at = at
+        self.start = at // int(self.dtype.itemsize)  # in elements
         self.nbytes = bytes_of(shape, self.dtype)
 
-    def __getitem__(self, rows: slice) -> PyopenclBuffer:
-        rows = contiguous(rows, self.shape[0])
-        row = self.nbytes // max(self.shape[0], 1)
-        shape = (rows.stop - rows.start, *self.shape[1:])
-        at = self.at + rows.start * row
-        return PyopenclBuffer(self.session, self.native, shape, self.dtype, at)
-
-    def reshape(self, shape: tuple[int, ...]) -> PyopenclBuffer:
-        """Return a view of the same elements in another shape."""
-        check_reshape(self.shape, shape)
-        return PyopenclBuffer(self.session, self.native, shape, self.dtype, self.at)
+    def _view(self, shape: tuple[int, ...], start: int) -> Self:
+        at = start * int(self.dtype.itemsize)
+        return type(self)(self.session, self.native, shape, self.dtype, at)
 
     def overlaps(self, other: PyopenclBuffer) -> bool:
         """Return whether a place of as many bytes has some of these."""
         return self.native is other.native and abs(self.at - other.at) < self.nbytes
-
-    @property
-    def first(self) -> int:
-        """Return the place of the first element, in elements."""
-        return self.at // int(self.dtype.itemsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +217,7 @@ def launch_of(
     types: list[Any] = []
     for kind, argument in zip(kernel.arguments, arguments, strict=True):
         if kind in _BUFFERS:
-            flat += (argument.native, argument.first)
+            flat += (argument.native, argument.start)
             types += (None, np.uint64)
         else:
             flat.append(int(argument) if kind == "count" else dtype.type(argument).item())
@@ -333,7 +321,7 @@ def product_of(product: Product, facts: Facts) -> Launch:
     parts = cut(facts, wide.itemsize, sizes, turned=transpose[0])
     a_strides = (1, a.shape[1]) if transpose[0] else (a.shape[1], 1)
     b_strides = (1, b.shape[1]) if transpose[1] else (b.shape[1], 1)
-    places = (a.first, b.first, out.first, *a_strides, *b_strides)
+    places = (a.start, b.start, out.start, *a_strides, *b_strides)
     scalars = tuple(out.dtype.type(factor).item() for factor in factors)
     own = tuple(cl.LocalMemory(n * wide.itemsize) for n in parts.scratch)
     given = [
