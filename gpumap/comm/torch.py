@@ -67,7 +67,7 @@ class Torch(ProcessComm):
         """
         self._torch, self.rank, self.size = load(), rank, size
         self._dist = self._torch.distributed
-        self._received = 0
+        self._arrays = 0  # that were sent
         self._limit, self._group = timedelta(seconds=limit), None  # of all ranks
         self._sent: list[tuple[str, Any, Array]] = []
         self._room = np.zeros(_SMALL, np.uint8)
@@ -128,9 +128,9 @@ class Torch(ProcessComm):
         return result
 
     def _become(self, size: int, group: Any, store: Any) -> None:
-        """Exchange by a group from now on, of which nothing was received yet."""
+        """Exchange by a group from now on, in which nothing was sent yet."""
         self.size, self._group, self._store = size, group, store
-        self._received, self._sent, self._room = 0, [], np.zeros(_SMALL, np.uint8)
+        self._arrays, self._sent, self._room = 0, [], np.zeros(_SMALL, np.uint8)
         self.__dict__.pop("aside", None)  # of the ranks that this was copied from
 
     def broadcast(self, what: Any = None) -> Any:
@@ -177,47 +177,41 @@ class Torch(ProcessComm):
             request.wait()
 
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
-        """Send an object by the store, and an array; does not wait for their receiver."""
+        """Send an object by a queue of the store, and an array; waits for no receiver."""
         self.sending()  # what has left is forgotten
-        number = self._store.add(f"sent/{to}", 1)
-        place = f"message/{to}/{number}"
-        size = None if array is None else array.size
-        self._store.set(place, pickle.dumps((what, size, self.rank)))
-        if array is not None:
-            tensor = self._torch.from_numpy(array)
-            request = self._dist.isend(tensor, to, self._group, _ARRAY)
-            self._sent.append((f"{place}/received", request, array))
+        about = None if array is None else (array.size, f"received/{self.rank}/{self._arrays}")
+        self._store.queue_push(f"to/{to}", pickle.dumps((what, self.rank, about)))
+        if array is not None and about is not None:
+            request = self._dist.isend(self._torch.from_numpy(array), to, self._group, _ARRAY)
+            self._sent.append((about[1], request, array))
+            self._arrays += 1
 
     def sending(self) -> int:
         """Return how many arrays were not received: a request of gloo's does not tell."""
         left = []
-        for place, request, array in self._sent:
-            if self._store.check([place]):
+        for receipt, request, array in self._sent:
+            if self._store.check([receipt]):
                 request.wait()
             else:
-                left.append((place, request, array))
+                left.append((receipt, request, array))
         self._sent = left
         return len(left)
 
     def waiting(self) -> bool:
         """Return whether an object has come."""
-        return bool(self._store.check([self._next]))
+        return bool(self._store.queue_len(f"to/{self.rank}"))
 
     def receive(self, room: Array | None = None) -> tuple[Any, Array | None]:
         """Return the next object that was sent to this rank, and its array; waits."""
-        place = self._next
-        what, size, sender = pickle.loads(self._store.get(place))  # noqa: S301 - of a rank of this job
-        self._received += 1
-        if size is None:
+        sent = self._store.queue_pop(f"to/{self.rank}")
+        what, sender, about = pickle.loads(sent)  # noqa: S301 - of a rank of this job
+        if about is None:
             return what, None
+        size, receipt = about
         array = np.empty(size, np.float32) if room is None else room
         self._dist.recv(self._torch.from_numpy(array), sender, self._group, _ARRAY)
-        self._store.set(f"{place}/received", b"")
+        self._store.set(receipt, b"")
         return what, array
-
-    @property
-    def _next(self) -> str:
-        return f"message/{self.rank}/{self._received + 1}"
 
     def abort(self) -> None:
         """Do nothing: the launcher ends all ranks where one fails."""
