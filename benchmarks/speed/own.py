@@ -21,7 +21,7 @@ import gpumap
 from benchmarks import children
 from benchmarks.contest import Contest, looped, sampled
 from gpumap.backends.base import Clock
-from gpumap.bench.chain_work import Data, DeviceIteration, Job, Placed
+from gpumap.bench.chain_work import Data, DeviceIteration, Placed
 from gpumap.engine import stats, stopping
 from gpumap.engine.products import Pair, Product, Products
 from gpumap.engine.sampling import Series, calibrate, sample
@@ -233,7 +233,7 @@ def _two_dots(context: gpumap.Context) -> Callable[[], float]:
 def chain(session: Session) -> Iterator[Contest]:
     """Yield log(exp(relu(x.w + b))) in one kernel, beside five, on the same x and w."""
     for rows, least in FUSED.items():
-        placed = Placed("a", session, Data(rows, "float32", 1), slice(0, rows))
+        placed = Placed("a", session, Data(rows, "float32", 1))
         fused, separate = (_checked(placed, fused=fused) for fused in (True, False))
         what = f"chain of {rows} rows, fused"
         yield Contest(what, "five kernels", fused, separate, least=least)
@@ -241,7 +241,7 @@ def chain(session: Session) -> Iterator[Contest]:
 
 def _checked(placed: Placed, *, fused: bool) -> Callable[[], float]:
     """Return what times a call that is waited for, once its result was compared with float64's."""
-    work = DeviceIteration([Job.of(placed, fused=fused)])
+    work = DeviceIteration(placed, fused=fused)
     work.poison()
     work.queue()
     work.finish()
