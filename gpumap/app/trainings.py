@@ -91,9 +91,14 @@ class TrainingBenchmark:
         if library == "psum":
             message = "--comm psum is for bench allreduce: JAX trains no network of gpumap's"
             raise QuestionError(message, "leave it out")
+        native = None
+        if library == "nccl":
+            from gpumap.backends.cupy import Nccl
+
+            native = Nccl
         if devices is None:
-            return LocalWorkers({}, None, library)
-        return LocalWorkers(devices.sessions, devices.clock, library)
+            return LocalWorkers({}, None, native)
+        return LocalWorkers(devices.sessions, devices.clock, native)
 
     def maker(self) -> Callable[[], Maker]:
         """Return what makes each rank's part of a training."""

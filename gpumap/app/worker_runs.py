@@ -25,7 +25,7 @@ from gpumap.bench.cost_models import fits
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
-from gpumap.comm.local import LIBRARIES, connected
+from gpumap.comm.local import LIBRARIES
 from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import Maker
+    from gpumap.comm.local import Library
     from gpumap.engine.base import Benchmark, OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
@@ -192,7 +193,7 @@ class ExchangeBenchmark:
         sessions = [*devices.sessions.values()] if devices else []
         if library is None or not sessions:
             return LocalRanks(sessions, comm=library or "local")
-        return LocalRanks(sessions, connected(library, sessions), comm=library)
+        return LocalRanks(sessions, _connected(library, sessions), comm=library)
 
     def maker(self) -> Callable[[], Maker]:
         """Return what makes each rank's exchanges."""
@@ -206,3 +207,14 @@ class ExchangeBenchmark:
     def benchmark(self, bindings: Sequence[Binding], workers: Ranks) -> AllReduce:
         """Return what measures it."""
         return AllReduce(bindings, workers, self._params)
+
+
+def _connected(library: str, sessions: Sequence[Any]) -> Library:
+    """Connect devices by a library of theirs: NCCL as CuPy has it, or JAX."""
+    if library == "nccl":
+        from gpumap.backends.cupy import Nccl
+
+        return Nccl(sessions)
+    from gpumap.backends.jax import psum
+
+    return psum(sessions)

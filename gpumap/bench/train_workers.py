@@ -10,7 +10,7 @@ import sys
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
-from gpumap.comm.local import connected, exchange
+from gpumap.comm.local import exchange
 from gpumap.comm.threads import Ranks
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import HOLDS, hollow_array, is_hollow, judged, lighten, played, worse
@@ -23,12 +23,12 @@ from gpumap.training.ranks import RankTraining
 from gpumap.training.steps import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Clock, Session
     from gpumap.bench.process_ranks import Command, ProcessRanks
     from gpumap.comm.base import ProcessComm
-    from gpumap.comm.local import Exchange
+    from gpumap.comm.local import Exchange, Library
     from gpumap.comm.threads import Threads
     from gpumap.dtypes import Array
     from gpumap.engine.base import Events
@@ -120,11 +120,11 @@ class LocalWorkers:
         self,
         sessions: Mapping[str, Session],
         clock: Clock | None = None,
-        library: str | None = None,
+        library: Callable[[Sequence[Session]], Library] | None = None,
     ) -> None:
         """Take the sessions by name; of a plan there are none. `library` does the exchange."""
-        self.comm = library or "local"
-        self._sessions, self._clock = sessions, clock
+        self.comm = "local" if library is None else "nccl"
+        self._sessions, self._clock, self._library = sessions, clock, library
         self._workers: dict[str, Worker] = {}
         self._ranks: dict[int, Ranks] = {}
         self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
@@ -186,8 +186,8 @@ class LocalWorkers:
     def _join(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
         """Return the exchange of a buffer of each rank."""
         sessions = [buffer.session for buffer in buffers]
-        if algorithm == "native":
-            return connected(self.comm, sessions).exchange(buffers)
+        if algorithm == "native" and self._library is not None:
+            return self._library(sessions).exchange(buffers)
         return exchange(algorithm, sessions, buffers)
 
     def _is_hollow(self, job: Job) -> bool:

@@ -37,23 +37,7 @@ class Library(Protocol):
         """Return the exchange of one buffer of each session."""
 
 
-LIBRARIES = ("nccl", "psum")  # by which --comm names what a library of the devices has
-
-
-def connected(library: str, sessions: Sequence[Any]) -> Library:
-    """Connect the devices by a library of theirs: NCCL as CuPy has it, or JAX.
-
-    Raises:
-        AbsentError: the library is not there.
-        QuestionError: it does not drive each of them, or one is listed twice.
-    """
-    if library == "nccl":
-        from gpumap.backends.cupy import Nccl
-
-        return Nccl(sessions)
-    from gpumap.backends.jax import psum
-
-    return psum(sessions)
+LIBRARIES = ("nccl", "psum")  # how --comm calls what a library of the devices has
 
 
 class Ring:

@@ -112,7 +112,7 @@ def test_a_plan_of_skipped_rows_is_refused():
     bindings, sizes = world(gpu(0), gpu(1)).bindings, (400, 4000)
     here = LocalRanks(())
     alone = plan(bindings, here, Params(sizes, ("native",), sweep=()))
-    said = "native is there with --comm mpi, torch or nccl only"
+    said = "native is there with --comm mpi, torch, nccl or psum only"
     found = refusal(QuestionError, check_any, alone, "map more")
     assert (found.message, found.hint) == (f"nothing can be measured: {said}", "map more")
     beside = plan(bindings, here, Params(sizes, ("native", "ring"), sweep=()))

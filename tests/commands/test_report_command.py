@@ -74,3 +74,11 @@ def test_the_same_name_twice_is_told_apart_by_the_path(reports):
     out = reports("report", "first.json", "a/first.json").out
     assert "  first.json (simulated)" in out
     assert "  a/first.json (simulated)" in out
+
+
+def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
+    run = written("absent")
+    answer = gpumap("report", str(run.path), "--quiet")
+    assert "note:" in run.err
+    assert "note:" not in answer.err
+    assert "error in entry 2: b: cuda9 is not there" in answer.err

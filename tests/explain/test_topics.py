@@ -16,6 +16,7 @@ from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer, transfer_causes
 from gpumap.bench.keys import LADDER
 from gpumap.comm.algorithms import SPLITS
+from gpumap.comm.local import LIBRARIES
 from gpumap.engine import ceilings
 from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
@@ -112,9 +113,8 @@ def parameters():
     training = {*family.keys, *RULES, *get_args(get_type_hints(jobs.Scaling)["how"])} - {"comm"}
     training |= {*SPLITS} - {"balanced"}  # the default is in no id
     copying = {*transfer._MEMORIES, *transfer._MODES}
-    return (
-        {*found, LADDER} | copying | {"local", "mpi", "torch", "nccl"} | training | {"made", "kept"}
-    )
+    who = {"local", "mpi", "torch", *LIBRARIES}
+    return {*found, LADDER} | copying | who | training | {"made", "kept"}
 
 
 def test_every_code_is_a_literal_where_it_is_made():

@@ -298,7 +298,7 @@ def watched(names=("a", "b"), text="x"):
     """What a program did with two devices, looked at from outside: one is not known."""
     a, b = names
     uses = (
-        model.Use(a, "cuda:0", "used", None, 0.5, 8, 0.5),
+        model.Use(a, "cuda:0", "used", None, 0.5, 0.5),
         model.Use(b, "cuda:1", "unknown", "no-driver"),
     )
     found = model.Utilisation((text, text), -11, 2.0, 20, 1.5, uses)
