@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -24,7 +24,7 @@ from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.third_party import message_of
 from gpumap.engine import stats
-from gpumap.machine.nvml import Gpus
+from gpumap.machine.nvml import NvmlUnavailable, ask, held_back, opened
 from gpumap.machine.topology import read
 from gpumap.units import nbytes as parse_size
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Session
+    from gpumap.model import Device
+
+_SM = 1  # nvmlClockType_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,9 @@ def main() -> int:
     options = _options()
     with ExitStack() as ends:
         sessions = [ends.enter_context(one) for one in _opened(options.devices.split(","))]
-        watch = ends.enter_context(Gpus([session.device for session in sessions]))
+        watched = Watched([session.device for session in sessions], ends)
         for contest in PARTS[options.part](sessions, options):
-            line = held(contest, options.blocks, options.seconds, watch)
+            line = held(contest, options.blocks, options.seconds, watched)
             line["simulated"] = sessions[0].device.simulated
             print(json.dumps(line), flush=True)
     return 0
@@ -83,9 +86,30 @@ def _opened(refs: Sequence[str]) -> Iterator[Session]:
         yield backend.open(there[ref], backend.clock())
 
 
-def held(contest: Contest, blocks: int, seconds: float, watch: Gpus) -> dict[str, Any]:
+class Watched:
+    """How fast devices run and what holds them back, as far as NVML tells."""
+
+    def __init__(self, devices: Sequence[Device], ends: ExitStack) -> None:
+        self._nvml, self._handles = None, list[Any]()
+        self.watts, self.hertz, self.throttle = list[float](), list[float](), set[str]()
+        with suppress(NvmlUnavailable):
+            self._nvml = ends.enter_context(opened())
+            each = (ask(self._nvml, "nvmlDeviceGetHandleByUUID", device.uuid) for device in devices)
+            self._handles = [handle for handle in each if handle is not None]
+
+    def look(self) -> None:
+        """Take note of all of them, now."""
+        for handle in self._handles:
+            milliwatts = ask(self._nvml, "nvmlDeviceGetPowerUsage", handle)
+            megahertz = ask(self._nvml, "nvmlDeviceGetClockInfo", handle, _SM)
+            self.watts += [] if milliwatts is None else [milliwatts / 1e3]
+            self.hertz += [] if megahertz is None else [megahertz * 1e6]
+            self.throttle.update(held_back(self._nvml, handle) or ())
+
+
+def held(contest: Contest, blocks: int, seconds: float, watched: Watched) -> dict[str, Any]:
     """Prove each side, then time all of them in turns; a side that fails is left out and told."""
-    there, errors, states = {}, {}, list[Any]()
+    there, errors = {}, {}
     for side in contest.sides:
         try:
             if not contest.right(side):
@@ -94,11 +118,12 @@ def held(contest: Contest, blocks: int, seconds: float, watch: Gpus) -> dict[str
             there[side.name] = sampled(side.queue, side.finish, seconds, side.each)
         except Exception as error:  # noqa: BLE001 - a peer may lack what gpumap has
             errors[side.name] = message_of(error)
-    times = in_turns(there, blocks, lambda: states.extend(watch.read()))
+    watched.watts, watched.hertz, watched.throttle = [], [], set()
+    times = in_turns(there, blocks, watched.look)
     return _line(contest, times, errors) | {
-        "power_w": _middle(s.power for s in states),
-        "sm_hz": _middle(s.clocks_hz.get("sm") for s in states),
-        "throttle": sorted({why for s in states for why in s.throttle or ()}),
+        "power_w": _middle(watched.watts),
+        "sm_hz": _middle(watched.hertz),
+        "throttle": sorted(watched.throttle),
     }
 
 
@@ -135,9 +160,8 @@ def _figure(found: Any, unit: str) -> dict[str, Any]:
     return {"value": found.value, "low": found.low, "high": found.high, "unit": unit}
 
 
-def _middle(values: Iterator[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+def _middle(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
 
 
 # --- the parts

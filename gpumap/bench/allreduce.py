@@ -170,7 +170,7 @@ def _lacking(name: str, ranks: Ranks) -> Reason | None:
 
 def _title(case: Case) -> str:
     """Return what is exchanged, and by whom."""
-    return f"allreduce {counted(int(case.params['bytes']), 'byte')}, float32, {case.params['comm']}"
+    return f"allreduce {amount(int(case.params['bytes']))}, float32, {case.params['comm']}"
 
 
 def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:

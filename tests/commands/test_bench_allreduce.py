@@ -56,7 +56,7 @@ def test_two_processes(gpumap):
     code, out, err = ended(ranks(gpumap, 2, *arguments))
     rows = asked(loads(file.read_text()))
     assert code == 0, err
-    assert out.count("allreduce large") == 1
+    assert out.count("allreduce 64 MiB") == 1
     assert [row["case"] for row in rows] == [*EVERY, *EVERY]
     assert all(row["check"]["passed"] for row in timely(rows))
     assert {row["params"]["comm"] for row in rows} == {"mpi"}
