@@ -3,9 +3,9 @@
 It leaves every rank with the sum over all ranks. Cases, one for each algorithm, at each size in
 bytes of float32:
 
-    native     the library's own: MPI's, torch.distributed's or NCCL's
+    native     the library's own: MPI's, torch.distributed's, NCCL's or JAX's
     host       to the host, summed there, and back; between processes to rank 0 and back
-    ring       the schedule of `gpumap.comm.algorithms`
+    ring       slices that travel around (`gpumap.comm.algorithms`)
 
 Besides the requested sizes a size sweep is measured, for the model of `gpumap.engine.estimates`.
 Results are compared bit for bit (`gpumap.bench.exchanges`).

@@ -1,4 +1,4 @@
-"""Exchanges of `bench allreduce` between devices of one process: jobs, data, iterations and checks.
+"""Exchanges of `bench allreduce`: jobs, data and checks, and those between devices of one process.
 
 Each leaves every rank with the sum over all ranks, and each rank's is compared. Rank r gives
 1 + (i + 17 r) mod m as its element i, m a prime: no sum of these has a rounding, and an element

@@ -308,15 +308,16 @@ def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> di
 
     A worker has its replica, what the optimizer remembers and room for an exchange, which takes no
     more than the parameters do. Of processes that room is in the host's memory, and each of them
-    has parameters of its own there. What goes through the host is there once for each worker that
-    sends, and once where it goes.
+    has parameters of its own there. What a rule exchanges through the host is there once for each
+    worker, and once where it goes; of gosgd what is sent, twice more.
     """
     local, memory = list(workers.local_bindings(bindings)), {"host": 0}
     most, processes = params.most(len(bindings)), workers.comm not in _ONE_PROCESS
     exchanges = counts(len(bindings))[1:] if "step" in params.cases else []
-    by_host = params.algorithm == "host" or any(rule.asynchronous for rule in params.rules)
     on_host = (5 + bool(exchanges)) * len(local) if processes else 5
-    on_host += 2 * sum(exchanges) if by_host else 0
+    through = [rule for rule in params.rules if rule.asynchronous or params.algorithm == "host"]
+    for count in exchanges:
+        on_host += sum(3 * count if rule.name == "gosgd" else count + 1 for rule in through)
     for network in params.networks:
         parameters = network.parameters * ITEM
         batch = max(network.memory(most) - 2 * parameters, 0)  # on the host no more than there

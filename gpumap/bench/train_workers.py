@@ -220,7 +220,10 @@ class TrainingMaker:
         """Return this rank's part, if it has one; collective."""
         size = len(spec.names)
         if size not in self._parts:
-            self._parts[size] = comm if size == comm.size else comm.part(size)
+            self._parts[size] = part = comm if size == comm.size else comm.part(size)
+            aside = comm.part(size)  # a group is made by all ranks, whether they are in it or not
+            if part is not None and aside is not None:
+                part.aside = aside
         part = self._parts[size]
         if part is None:
             return None

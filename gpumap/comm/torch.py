@@ -75,6 +75,7 @@ class Torch(ProcessComm):
         self._which = ",".join(f"{device}:{by}" for device, by in self._engines.items())
         try:
             self._store = self._own_store() if self._dist.is_initialized() else self._start()
+            self._store.queue_len(f"to/{rank}")  # not every store has queues
         except (RuntimeError, ValueError) as error:
             first = str(error).partition("\n")[0][:_SHOWN]
             raise AbsentError(f"torch.distributed does not start: {first}", _FIX) from error

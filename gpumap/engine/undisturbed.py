@@ -33,17 +33,21 @@ def _share_run(samples: Samples, n: int) -> float:
     """Return the least share of sample n: of a device's thread, or of all threads together."""
     begun = min(spans[n][0] for spans in samples.intervals.values())
     ended = max(spans[n][1] for spans in samples.intervals.values())
-    shares, in_spans = [1.0], 0.0
+    shares, longest = (
+        [1.0],
+        dict[tuple[float, ...], float](),
+    )  # by hardware: its names have one time
     for name, spans in samples.intervals.items():
         start, stop = spans[n]
         if start - begun > _WAKING:  # it was kept from beginning with the others
             start = begun
-        in_spans += stop - start
+        hardware = samples.worked[name]
+        longest[hardware] = max(longest.get(hardware, 0.0), stop - start)
         if stop - start >= _SLICE:
-            shares.append(samples.worked[name][n] / (stop - start))
+            shares.append(hardware[n] / (stop - start))
     beside = max(samples.seconds[n] - (ended - begun) - _WAKING, 0.0)
-    if in_spans + beside > 0.0:
-        shares.append(samples.cpu[n] / (in_spans + beside))
+    if whole := sum(longest.values()) + beside:
+        shares.append(samples.cpu[n] / whole)
     return min(shares)
 
 
@@ -86,13 +90,13 @@ def by_cpu(samples: Samples) -> bool:
 def cpu_times(samples: Samples) -> tuple[float, ...]:
     """Return the CPU time of one iteration in each sample; nothing where none is known.
 
-    That of the busiest device, and of what no device's thread did.
+    That of the busiest hardware, and of what no device's thread did.
     """
     if not shares_run(samples):
         return ()
-    times = []
+    times, hardware = [], {*samples.worked.values()}  # names that share one have one time
     for n, cpu in enumerate(samples.cpu):
-        of_devices = [worked[n] for worked in samples.worked.values()]
+        of_devices = [worked[n] for worked in hardware]
         times.append(max(of_devices) + max(cpu - sum(of_devices), 0.0))
     return tuple(times)
 

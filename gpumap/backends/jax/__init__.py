@@ -15,7 +15,7 @@ from gpumap.backends.frameworks import FrameworkBackend
 from gpumap.backends.numpy import cores
 from gpumap.backends.third_party import Cuda
 from gpumap.errors import AbsentError
-from gpumap.extras import install
+from gpumap.extras import install, pip
 from gpumap.kinds import KINDS, Kind
 from gpumap.model import DeviceRef, Probe, replace
 
@@ -78,9 +78,12 @@ def psum(sessions: Sequence[Any]) -> Psum:
         QuestionError: a session is not JAX's, or a device is listed twice.
     """
     try:
-        library()
+        jax = library()
     except ImportError as error:
         raise AbsentError("psum is JAX's, which is not installed", install("jax")) from error
+    if not hasattr(jax, "shard_map"):
+        newer = pip("install", "jax>=0.7")
+        raise AbsentError(f"psum needs jax.shard_map, and this is JAX {jax.__version__}", newer)
     from gpumap.backends.jax.psum import Psum
 
     return Psum(sessions)
