@@ -258,7 +258,8 @@ class Rule:
         rule.init(devices=["cuda0", "cuda1"], modelfile="models.modelfile", modelclass="ModelClass")
         epochs = rule.wait()
 
-    Several devices take mpirun and mpi4py. The model: see `gpumap.training.model_class`.
+    Several devices take mpirun and mpi4py, or else PyTorch, whose ranks `gpumap run` starts. The
+    model: see `gpumap.training.model_class`.
     """
 
     def __init__(self, **options: float) -> None:

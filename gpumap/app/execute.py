@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import sources
 from gpumap.app.command import find_program, not_executed, tell
-from gpumap.app.output import say
 from gpumap.app.own_entry import own_index, own_rank, take
 from gpumap.app.program import Ended
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
@@ -25,11 +24,12 @@ if TYPE_CHECKING:
     from gpumap.app.own_entry import Rank, Taken
     from gpumap.app.program import Program
     from gpumap.launch.placement import Place
-    from gpumap.model import ContextMap, Device, MapText
+    from gpumap.model import Device, MapText
 
 _NO_MAP = 'give one: gpumap {} "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
 _NO_COMMAND = 'write it behind "--": gpumap exec MAP -- COMMAND ARG...'
 _BY_EXEC = "exec"  # in the place of what identifies the processes of a run
+_PATIENCE, _EACH = 5.0, 0.25  # seconds in which the other ranks of this node come; for each more
 _SEES_OTHERS = "omit --verify to start it all the same; `gpumap devices` lists what drivers show"
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores
 _JOBS = {  # by launcher: variables that together no other job of this node has
@@ -67,7 +67,7 @@ def execute(program: Program, request: ExecRequest) -> None:
     try:
         env = _prepared(program, request, source)
     except GpumapError as error:
-        say(error.diagnostics, program, source.text)
+        _say(error.diagnostics, program, source.text)
         raise Ended(error.exit_code) from error
     _become(program, path, env)
 
@@ -81,7 +81,7 @@ def given_map(program: Program, where: tuple[str | None, str | None], command: s
     env, cwd = program.env, program.cwd
     source = sources.find(*where, env=env, cwd=cwd)
     if source is None:
-        say(sources.ignored(env=env, cwd=cwd), program)
+        _say(sources.ignored(env=env, cwd=cwd), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP.format(command)),))
     return source
 
@@ -108,9 +108,9 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
     if request.verify:
         _verify(program, taken, env, request.backend)
     if rank and (request.verify or taken.given):
-        _claim(program, taken, whole, rank, env)
-    if request.verify and not request.quiet:
-        _tell_verified(program, place, rank, len(names))
+        _meet(program, request, taken, rank, len(names), env)
+    elif request.verify and not request.quiet:
+        _tell_verified(program, place)
     return env
 
 
@@ -121,7 +121,13 @@ def _note(
     first = rank is None or rank.local == 0
     said = [d for d in notes if d.code == "given" or (first and d.severity != "note")]
     if said:
-        say(said, program, source.text)
+        _say(said, program, source.text)
+
+
+def _say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = None) -> None:
+    from gpumap.app.output import say  # 8 ms, where nothing is to be said
+
+    say(tuple(diagnostics), program, text)
 
 
 # --- the proof
@@ -154,28 +160,41 @@ def otherwise(place: Place, seen: list[Device]) -> str | None:
     return f"was to see {identity(own)} alone, and its driver shows {found}"
 
 
-def _claim(
-    program: Program, taken: Taken, whole: ContextMap, rank: Rank, env: Mapping[str, str]
+def _meet(
+    program: Program,
+    request: ExecRequest,
+    taken: Taken,
+    rank: Rank,
+    names: int,
+    env: Mapping[str, str],
 ) -> None:
-    """Claim the device among the ranks of this node; names to which the map gives one share it.
+    """Compare devices with the other ranks of this node; say what has been verified.
 
     Raises:
         BusyError: another rank has the same device.
+        QuestionError: there is no folder to meet in.
     """
-    from gpumap.launch.device_claim import claim
+    from gpumap.launch.rendezvous import Claim, Meeting
 
-    device = _known_as(taken.place.device, env)
-    if sum(entry.ref == taken.entry.ref for entry in whole.entries) > 1:
-        device = f"{device} ({taken.place.name})"
-    claim(_job(rank, program.env), device)
-
-
-def _tell_verified(program: Program, place: Place, rank: Rank | None, names: int) -> None:
-    device, where = place.device, f"cores {ranges(place.cores)}" if place.cores else place.why
-    node = ""
-    if rank is not None:
-        count = rank.ranks or max(names, rank.local + 1)
+    place, count = taken.place, rank.ranks or max(names, rank.local + 1)
+    device = _known_as(place.device, env)
+    claim = Claim(place.name, str(taken.entry.ref), device, os.getpid())
+    meeting = Meeting(_job(rank, program.env), program.env)
+    meeting.take(rank.local, claim)
+    patience = _PATIENCE + _EACH * count
+    missing = meeting.wait(rank.local, count, claim, patience)
+    if request.quiet:
+        return
+    if missing:
+        late = f"{missing} of {count} ranks of this node did not come within {patience:g} s"
+        tell(program, f"warning: {late}: cannot tell whether they have other devices")
+    elif request.verify:
         node = f"local rank {rank.local} of {count} on {os.uname().nodename} ({rank.by}), "
+        _tell_verified(program, place, node)
+
+
+def _tell_verified(program: Program, place: Place, node: str = "") -> None:
+    device, where = place.device, f"cores {ranges(place.cores)}" if place.cores else place.why
     tell(program, f"verified: {place.name} is {node}{identity(device)}, {where}")
     if device.kind.row.hides and not (device.uuid or device.pci):
         unknown = (

@@ -51,7 +51,8 @@ def _shown(table: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
         return {n: v if isinstance(v, int | float) else str(v) for n, v in given.items()}
     if given:
         named = ", ".join("--bytes" if name == "nbytes" else f"--{name}" for name in given)
-        raise QuestionError(f"--from takes no {named}", "omit one of them")
+        fix = "omit one of them; a variable that is set (GPUMAP_NETWORK) is its option"
+        raise QuestionError(f"--from takes no {named}", fix)
     return {"from": table}
 
 

@@ -193,6 +193,8 @@ class _Runs:
         place, backend = joined(chosen), self._request.backend
         given = kept([place.device for place in chosen], without_ranks(program.env))
         env = given | environment(chosen, world_of(chosen), "scale", program.env)
+        for one in ("GPUMAP_NAME", "GPUMAP_DEVICE"):  # of one name, which others would not have
+            env.pop(one, None)
         env |= {"GPUMAP_COUNT": str(count)} | ({"GPUMAP_BACKEND": backend} if backend else {})
         return Job(place.name, self._path, program.command or (), env, place)
 

@@ -153,8 +153,8 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
 @setting(
     "--verify",
     is_flag=True,
-    help="Before the command starts compare the cores and the visible devices with the plan, and "
-    "claim the device, which no other rank of the node then gets.",
+    help="Compare the cores and the visible devices with the plan before the command starts, and "
+    "the devices with those of the node's other ranks.",
 )
 @_quiet
 @click.pass_obj

@@ -100,6 +100,9 @@ def bindings(known: Evidence) -> tuple[Binding, ...]:
     return tuple(Binding(one.name, one.device) for one in known.names if one.device is not None)
 
 
+_BROKEN = ("crashes", "probe-failed", "wrong-data", "device-error")  # of all devices at once
+
+
 def with_results(
     known: Evidence, devices: Sequence[Binding], results: Iterable[StepResult]
 ) -> Evidence:
@@ -109,6 +112,9 @@ def with_results(
     for result in results:
         if result.name is None:
             at_once = result
+            if result.code in _BROKEN:  # it is each one's: which of them it was is not known
+                for every in own.values():
+                    every.append(result)
         else:
             own[ids[result.name]].append(result)
     measured = {id_: _measured(every) for id_, every in own.items()}

@@ -131,7 +131,14 @@ def installed(paths: Iterable[str]) -> Iterator[Package]:
     for path in paths:
         with suppress(OSError, ValueError):
             for found in distributions(path=[path]):
-                yield from _package(found, path)
+                if not _left_by_pip(found):
+                    yield from _package(found, path)
+
+
+def _left_by_pip(found: Distribution) -> bool:
+    """Return whether it is what an interrupted pip leaves of a package: ``~orch-2.0.dist-info``."""
+    folder = getattr(found, "_path", None)
+    return folder is not None and folder.name.startswith("~")
 
 
 def _package(found: Distribution, folder: str) -> Iterator[Package]:

@@ -55,7 +55,7 @@ class ProcessSnapshot(NamedTuple):
 
 
 # What one open DRM file says, by engine: busy nanoseconds and None, or cycles and of how many.
-Client = dict[bytes, tuple[int, int | None]]
+Client = dict[bytes, tuple[int, int | None, int]]
 
 
 class DrmUse(NamedTuple):
@@ -141,10 +141,12 @@ def _client(text: bytes) -> dict[tuple[str, int], Client]:
         busy = _number(value)
         if busy is None or key.startswith(b"engine-capacity-"):
             continue
+        engine = key[7:]
+        units = _number(keys.get(b"engine-capacity-" + engine)) or 1
         if key.startswith(b"engine-"):
-            engines[key[7:]] = busy, None
+            engines[engine] = busy, None, units
         elif key.startswith(b"cycles-") and b"total-" + key in keys:
-            engines.setdefault(key[7:], (busy, _number(keys[b"total-" + key])))
+            engines.setdefault(engine, (busy, _number(keys[b"total-" + key]), units))
     return {(pdev[0].decode(errors="replace").lower(), number): engines}
 
 
@@ -260,11 +262,11 @@ def _engines(
     shares: dict[bytes, float] = {}
     for key, client in now.items():
         last = before.get(key, {})
-        for engine, (busy, total) in client.items():
-            old_busy, old_total = last.get(engine, (0, None))
+        for engine, (busy, total, units) in client.items():
+            old_busy, old_total, _ = last.get(engine, (0, None, units))
             if total is not None and old_total is None:
                 continue  # cycles since the device was started
-            of = passed * 1e9 if total is None else total - (old_total or 0)
+            of = units * (passed * 1e9 if total is None else total - (old_total or 0))
             share = max(0, busy - old_busy) / of if of > 0 else 0.0
             shares[engine] = shares.get(engine, 0.0) + share
     return min(max(shares.values(), default=0.0), 1.0)

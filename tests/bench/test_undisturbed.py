@@ -21,7 +21,8 @@ def taken(*lost, names=("a",), busy=BUSY, waits=0.0):
     spans = tuple((float(k), k + busy + each) for k, each in enumerate(lost))
     return Samples(
         seconds, tuple(range(n)), queue=(0.0,) * n, cpu=(busy * len(names),) * n,
-        worked=dict.fromkeys(names, (busy,) * n), intervals=dict.fromkeys(names, spans),
+        worked={name: (busy * (1 + 1e-9 * k),) * n for k, name in enumerate(names)},  # no two alike
+        intervals=dict.fromkeys(names, spans),
     )  # fmt: skip
 
 
@@ -88,7 +89,8 @@ def test_names_of_one_core_take_turns(shared, seconds):
     """On a busy machine by CPU times too: two names of it are no faster than one."""
     series = Series(None, shared=shared)
     for block in range(8):
-        intervals = {n: DeviceInterval(0.0, 9 * BUSY, BUSY) for n in ("a", "b")}
+        ran = {"a": BUSY, "b": BUSY * (1 + 1e-9)}  # of hardware of their own no two are alike
+        intervals = {n: DeviceInterval(0.0, 9 * BUSY, each) for n, each in ran.items()}
         series.taken[block] = Sample(9 * BUSY, 0.0, 2 * BUSY, intervals, {})
     assert undisturbed(samples_of(series, 0.0)).seconds == pytest.approx((seconds,) * 8)
 

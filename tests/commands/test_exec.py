@@ -2,16 +2,14 @@
 
 import os
 import signal
-import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 import pytest
 from flat_report import loads
 from scripts import script
-from shell import LIMIT, Answer, until
+from shell import LIMIT, Answer
 from tables import table
 
 from gpumap import cli
@@ -39,7 +37,8 @@ def launched(by, local, count, *, rank=None, size=None):
 
 @pytest.fixture
 def node(gpumap):
-    """A node of eight GPUs."""
+    """A node of eight GPUs, and a folder in which its ranks can meet."""
+    gpumap.env["XDG_RUNTIME_DIR"] = str(gpumap.folder)
     pci = [f"0000:{n + 1:02x}:00.0" for n in range(8)]
     return gpumap.fake(script(*({"uuid": UUIDS[n], "pci": pci[n]} for n in range(8))))
 
@@ -124,6 +123,15 @@ def together(gpumap, map_, by, visible, *options):
         out, err = process.communicate(timeout=LIMIT)
         found.append(Answer(process.returncode, out.decode(), err.decode()))
     return found
+
+
+def test_two_ranks_with_one_gpu_end_both_and_say_who(node):
+    """Each says the same, and neither command starts."""
+    for answer in together(node, "a->cuda0;b->cuda1", "Slurm", ["5", "5"]):
+        assert (answer.code, answer.out) == (3, "")
+        assert "local rank 0 (a->cuda0, process " in answer.err
+        assert "and local rank 1 (b->cuda1, process " in answer.err
+        assert f"have one device: {UUIDS[5]}" in answer.err
 
 
 def test_of_amds_two_variables_one_is_left(node):
@@ -232,10 +240,11 @@ def test_the_command_has_the_signals_of_a_shells_command(gpumap):
 # --- the proof
 
 
-def test_ranks_with_devices_of_their_own_are_verified(node):
-    found = together(node, FOUR, "Slurm", [None] * 4, "--verify")
+@pytest.mark.parametrize("by", ["torchrun", "Slurm", "MPICH"])
+def test_ranks_with_devices_of_their_own_are_verified(node, by):
+    found = together(node, FOUR, by, [None] * 4, "--verify")
     assert [answer.code for answer in found] == [0] * 4
-    said = f"verified: dev3 is local rank 3 of 4 on {os.uname().nodename} (Slurm), cuda@{UUIDS[3]}"
+    said = f"verified: dev3 is local rank 3 of 4 on {os.uname().nodename} ({by}), cuda@{UUIDS[3]}"
     assert said in found[3].err
 
 
@@ -262,33 +271,25 @@ def test_a_device_without_an_identity_may_be_another_one(node):
     assert "warning: a: its driver shows one device and no identity" in said
 
 
-@contextmanager
-def running(gpumap, map_, *options, **env):
-    """Run a rank whose command lasts as long as the `with`."""
-    command = [gpumap.command, "exec", map_, *options, "--", "cat"]
-    with gpumap.start(command, env, stdin=subprocess.PIPE) as process:
-        until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "cat\n", process)
-        yield process
-        process.stdin.close()
+def test_a_full_disk_is_no_place_to_meet(node):
+    """A limit on the size of files has the same end: the system does not write the claim."""
+    command = 'ulimit -f 0; exec "$@"'
+    env = launched("torchrun", 0, 1)
+    words = ["exec", "a->cuda0", "--verify", "--", "touch", "started"]
+    answer = node.run(["sh", "-c", command, "sh", node.command, *words], **env)
+    assert (answer.code, (node.folder / "started").exists()) == (2, False), answer.err
+    assert "the ranks of this node cannot meet in " in answer.err
+    assert "\n  fix: let XDG_RUNTIME_DIR name a folder" in answer.err
 
 
-@pytest.mark.parametrize(("visible", "options", "device"), [
-    ("5", (), 5), ("0,1", ("--verify", "--name", "b"), 1),
-])  # fmt: skip
-def test_of_two_ranks_with_one_gpu_the_second_is_refused(node, visible, options, device):
-    """It names the process that has it, and its command does not start."""
-    words = ("a->cuda0;b->cuda1", *options)
-    one, two = (launched("Slurm", n, 2) | {"CUDA_VISIBLE_DEVICES": visible} for n in (0, 1))
-    with running(node, *words, **one) as first:
-        code, said = refused(node, *words, **two)
-    held = f"process {first.pid} of this job has the device {UUIDS[device]}, too"
-    assert (code, held in said) == (3, True)
+def test_one_name_taken_twice_ends_both(node):
+    for answer in together(node, FOUR, "Slurm", [None] * 2, "--verify", "--name", "dev1"):
+        assert (answer.code, f"have one device: {UUIDS[1]}" in answer.err) == (3, True)
 
 
 def test_two_names_that_the_map_gives_one_device_may_share_it(node):
-    words = ("a->cuda3;b->cuda3", "--verify")
-    with running(node, *words, **launched("Slurm", 0, 2)):
-        assert become(node, *words, **launched("Slurm", 1, 2))[0]["GPUMAP_NAME"] == "b"
+    found = together(node, "a->cuda3;b->cuda3", "Slurm", [None] * 2, "--verify")
+    assert [answer.code for answer in found] == [0, 0]
 
 
 def test_a_driver_that_shows_other_devices_is_a_contradiction():

@@ -61,6 +61,23 @@ def test_each_rank_has_the_cores_of_its_entry(ranks):
         assert f"{rank}, cpu{core}, cores {ALLOWED[core]}\n" in answer.err
 
 
+def test_a_command_that_ends_at_once_has_been_seen_by_all_ranks(ranks):
+    _, answer = ranks("a->cpu0;b->cpu1", "--verify", "--", "true")
+    assert (answer.code, answer.err.count("verified: ")) == (0, 2), answer.err
+    assert "warning: " not in answer.err
+
+
+def test_two_ranks_on_one_device_end_the_job_and_are_named(ranks, tmp_path):
+    """Neither command has started."""
+    started = tmp_path / "started"
+    _, answer = ranks("a->cpu0;b->cpu1", "--verify", "--name", "a", "--", "touch", str(started))
+    assert answer.code != 0
+    assert not started.exists()
+    for number in (0, 1):
+        assert f"local rank {number} (a->cpu0, process " in answer.err
+    assert " have one device: cpu:0" in answer.err
+
+
 def test_more_ranks_than_entries_start_nothing(ranks, tmp_path):
     started = tmp_path / "started"
     by, answer = ranks("a->cpu0", "--", "touch", str(started))

@@ -82,7 +82,7 @@ def psum(sessions: Sequence[Any]) -> Psum:
     except ImportError as error:
         raise AbsentError("psum is JAX's, which is not installed", install("jax")) from error
     if not hasattr(jax, "shard_map"):
-        newer = pip("install", "jax>=0.7")
+        newer = pip("install", "--upgrade", "jax")
         raise AbsentError(f"psum needs jax.shard_map, and this is JAX {jax.__version__}", newer)
     from gpumap.backends.jax.psum import Psum
 
