@@ -187,8 +187,12 @@ class Progress:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Tell nothing more; a terminal has room for what comes."""
         self._over.set()
-        if self._live and not self._quiet:
+        if self._live and not self._quiet and self._thread.is_alive():
             self._thread.join(_OFTEN)
             self._write("")
 

@@ -100,6 +100,8 @@ class Recording:
         """End the process with a report, from any thread: the main one may never come back."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # who reads the report may take his time
         with self.ending.lock:
+            if (progress := getattr(self, "progress", None)) is not None:  # of a run that measures
+                progress.stop()
             self.draft.refuse(diagnostic, code)
             ended: int = code
             with suppress(OSError):

@@ -1,6 +1,7 @@
 """What a watcher of a run sees on a terminal and in a log."""
 
 import io
+import re
 import threading
 
 import pytest
@@ -72,6 +73,16 @@ def test_a_terminal_has_one_line_that_is_written_again(argv, command):
     watched(Clock(1.0), terminal, Output(), argv=argv).beat()
     line = f"gpumap: {command}: looking for devices, 0 s of 60 s"
     assert terminal.getvalue() == f"\r{line:79}\r"
+
+
+def test_a_time_limit_finds_the_line_empty(gpumap):
+    """What is printed then is not behind the rest of a longer line."""
+    run = gpumap.fake('[[device]]\nref = "cuda0"\nfault = "hang"\n')
+    options = ("--map", "a->cuda0", "--size", "64", "--timeout", "2s", "--format", "plain")
+    code, shown = on_a_terminal(run, "bench", "dot", *options, columns=100, both=True)
+    assert code == 124
+    last = shown[: shown.index("Stopped by the time limit")].rpartition("gpumap: ")[2]
+    assert re.search(r"\r +\r", last)
 
 
 @pytest.mark.parametrize("stderr", [io.StringIO, Terminal])
