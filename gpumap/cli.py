@@ -31,27 +31,89 @@ if TYPE_CHECKING:
 
     from gpumap.errors import Exit, GpumapError
 
-SECTIONS = {  # of the help: its commands, and where in gpumap.commands each one lives
+# of the help: its commands, where in gpumap.commands each lives, its first line (a test compares)
+SECTIONS = {
     "Map": {
-        "check": "map:check",
-        "check-files": "map:check_files",
-        "devices": "map:devices",
-        "doctor": "map:doctor",
-        "preflight": "map:preflight",
-        "env": "map:env",
+        "check": ("map:check", "Check that every name of a map is a device that works."),
+        "check-files": ("map:check_files", "Check the maps in files, by their syntax alone."),
+        "devices": (
+            "map:devices",
+            "List every device that each backend finds, and why a backend finds none.",
+        ),
+        "doctor": ("map:doctor", "Say for each name whether its device is used, and if not, why."),
+        "preflight": (
+            "map:preflight",
+            "Say whether this machine may take a job, within a time limit.",
+        ),
+        "env": (
+            "map:env",
+            "Print a block for an issue: versions, devices, topology, the map and variables.",
+        ),
     },
     "Measure": {
-        "bench": "bench:bench",
-        "transfer-cost": "measure:transfer_cost",
-        "predict": "measure:predict",
-        "scale": "measure:scale",
-        "selftest": "measure:selftest",
+        "bench": ("bench:bench", "Measure a benchmark on the devices of a map."),
+        "transfer-cost": (
+            "measure:transfer_cost",
+            "Measure copies between the host and the devices, and model what they cost.",
+        ),
+        "predict": (
+            "measure:predict",
+            "Predict what more devices would give, from what links cost; nothing is measured.",
+        ),
+        "scale": (
+            "measure:scale",
+            (
+                "Run a program on one name, on two and so on; say how much faster it is, and "
+                "what limits it."
+            ),
+        ),
+        "selftest": (
+            "measure:selftest",
+            "Test gpumap on this machine: round trips of data, and false alarms.",
+        ),
     },
-    "Judge": {"compare": "judge:compare", "report": "judge:report", "explain": "judge:explain"},
-    "Run": {"trace": "run:trace", "watch": "run:watch", "run": "run:run", "exec": "run:exec_"},
-    "Help": {"help": "about:help_", "version": "about:version", "completion": "about:completion"},
+    "Judge": {
+        "compare": (
+            "judge:compare",
+            (
+                "Judge the saved report NEW against the saved report BASE, or one command "
+                "against another."
+            ),
+        ),
+        "report": (
+            "judge:report",
+            "Show saved reports again: one in any format, several side by side.",
+        ),
+        "explain": ("judge:explain", "Say what a word of a report means, and what to do about it."),
+    },
+    "Run": {
+        "trace": (
+            "run:trace",
+            "Run a script that uses gpumap; show what ran where, and implicit transfers.",
+        ),
+        "watch": (
+            "run:watch",
+            "Run a program; show whether it used the devices of a map, and how busy they were.",
+        ),
+        "run": (
+            "run:run",
+            "Run a command once for each name of a map, on its device and on its cores.",
+        ),
+        "exec": (
+            "run:exec_",
+            "Become a command on the device and the cores of this rank's entry of the map.",
+        ),
+    },
+    "Help": {
+        "help": ("about:help_", "Show the help of a command: gpumap help bench dot."),
+        "version": ("about:version", "Show the version."),
+        "completion": (
+            "about:completion",
+            "Print the script by which a shell completes gpumap's command lines.",
+        ),
+    },
 }
-COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
+COMMANDS = {name: where for section in SECTIONS.values() for name, where in section.items()}
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "limit": (str, list),
 }  # fmt: skip
@@ -63,7 +125,7 @@ _NO_CHOICE = r"(?s)'(.*)' is not one of '"
 
 
 def _command(name: str) -> click.Command:
-    module, _, attribute = COMMANDS[name].partition(":")
+    module, _, attribute = COMMANDS[name][0].partition(":")
     command: click.Command = getattr(import_module(f"gpumap.commands.{module}"), attribute)
     return command
 
@@ -82,9 +144,8 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands, each with its first line, under the heading of their section."""
         for section, names in SECTIONS.items():
-            rows = [(name, (_command(name).help or "").partition("\n")[0]) for name in names]
-            with formatter.section(section):
-                formatter.write_dl(rows)
+            with formatter.section(section):  # none is imported: help comes at once
+                formatter.write_dl([(name, text) for name, (_, text) in names.items()])
 
 
 @click.group(

@@ -11,6 +11,7 @@ from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
 from surface import commands
 from tables import table
 
+from gpumap.cli import COMMANDS, group
 from gpumap.version import __version__
 
 TEXTS = table(__file__)
@@ -24,6 +25,12 @@ def test_the_help_has_a_short_name(gpumap, name):
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.startswith("Usage: gpumap")
     assert answer == gpumap(*name.split(), "-h") == (answer if name else gpumap())
+
+
+def test_the_group_lists_the_first_line_of_each_command():
+    """A copy, so that `gpumap --help` imports none of them."""
+    listed = {name: text for name, (_, text) in COMMANDS.items()}
+    assert listed == {n: group.get_command(None, n).help.splitlines()[0] for n in COMMANDS}
 
 
 @pytest.mark.parametrize("words", ["", "check", "bench", "bench dot", "help"])
