@@ -109,3 +109,9 @@ def hardware_groups(bindings: Sequence[Binding]) -> list[list[Binding]]:
         merged = [b for group in touching for b in group] + [binding]
         groups = [group for group in groups if group not in touching] + [merged]
     return groups
+
+
+def sharing_names(bindings: Sequence[Binding]) -> tuple[tuple[str, ...], ...]:
+    """Return the names that share hardware, those of one together; nothing for any other."""
+    groups = hardware_groups(bindings)
+    return tuple(tuple(b.name for b in group) for group in groups if len(group) > 1)

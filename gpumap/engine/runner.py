@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap.engine import stopping
 from gpumap.engine.base import wrong
-from gpumap.engine.ceilings import hardware_groups, possible, with_ceiling
+from gpumap.engine.ceilings import possible, sharing_names, with_ceiling
 from gpumap.engine.sampling import (
     BESIDE,
     Series,
@@ -145,10 +145,8 @@ class Runner:
     def _ready(self, case: Case, shortest: float) -> None:
         try:
             work = self._benchmark.iteration(case)
-            groups = hardware_groups(case.bindings)
-            shared = tuple(tuple(b.name for b in group) for group in groups if len(group) > 1)
             # one iteration is done: the verified
-            series = Series(work, warmup=1, shared=shared)
+            series = Series(work, warmup=1, shared=sharing_names(case.bindings))
             self._checks[case.id] = self._verified(case, series)
             if self._checks[case.id].passed:
                 self._series[case.id] = series
@@ -363,14 +361,15 @@ class Runner:
         """Return the metrics of each row; of one with disturbed samples also those of all."""
         level = self._settings.confidence
         metrics = {i: dict(m) for i, m in self._benchmark.metrics(group, good, level).items()}
-        if not self._benchmark.computes or not any(shares_run(every[id_]) for id_ in good):
+        ran = {id_: shares_run(every[id_], self._series[id_].shared) for id_ in good}
+        if not self._benchmark.computes or not any(ran.values()):
             return metrics
         whole = {id_: every[id_] for id_ in good}
         for id_, found in self._benchmark.metrics(group, whole, level).items():
             pairs = {"time": "time_observed", "speedup": "speedup_observed"}
             metrics[id_] |= {new: found[old] for old, new in pairs.items() if old in found}
-            if ran := shares_run(every[id_]):
-                kept = sum(share >= UNDISTURBED for share in ran) / len(ran)
+            if shares := ran[id_]:
+                kept = sum(share >= UNDISTURBED for share in shares) / len(shares)
                 metrics[id_]["undisturbed"] = Estimate.exact(kept)
         return metrics
 
@@ -381,7 +380,9 @@ class Runner:
     def _good(self, every: Mapping[str, Samples]) -> dict[str, Samples]:
         """Return the samples of each case that was right, and still runs; undisturbed ones."""
         return {
-            id_: undisturbed(samples) if self._benchmark.computes else samples
+            id_: undisturbed(samples, self._series[id_].shared)
+            if self._benchmark.computes
+            else samples
             for id_, samples in every.items()
             if samples.seconds and self._running(id_) and self._checks[id_].passed
         }
@@ -433,7 +434,7 @@ class Runner:
             "launch-bound": series.iteration.launched
             and median(samples.queue) >= _LAUNCHING * median(samples.seconds),
             "power-capped": series.power_capped,
-            "cpu": self._benchmark.computes and by_cpu(samples),
+            "cpu": self._benchmark.computes and by_cpu(samples, series.shared),
         }
         return tuple(flag for flag, raised in found.items() if raised)
 

@@ -207,8 +207,6 @@ def samples_of(series: Series, origin: float) -> Samples:
     names, phases = (taken[0].intervals, taken[0].phases) if taken else ((), ())
     parts = {n: [one.intervals[n] for one in taken] for n in names
              if all(n in one.intervals for one in taken)}  # fmt: skip
-    worked = {name: tuple(p.worked or 0.0 for p in each) for name, each in parts.items()
-              if all(p.worked is not None for p in each)}  # fmt: skip
     return Samples(
         tuple(one.seconds for one in taken),
         tuple(series.taken),
@@ -217,24 +215,14 @@ def samples_of(series: Series, origin: float) -> Samples:
         tuple(one.queue for one in taken),
         tuple(one.cpu for one in taken if one.cpu is not None),
         series.empty_sync,
-        _of_hardware(worked, series.shared),
+        {name: tuple(p.worked or 0.0 for p in each) for name, each in parts.items()
+         if all(p.worked is not None for p in each)},
         {name: WorkTimes.of((p.start - origin, p.stop - origin) for p in each)
          for name, each in parts.items()},
         tuple(_marks(tuple(map(series.throttled.get, series.taken)))),
         {name: tuple(one.phases[name] for one in taken) for name in phases},
         tuple(series.beside.values()) if series.beside.keys() == series.taken.keys() else (),
     )  # fmt: skip
-
-
-def _of_hardware(
-    worked: dict[str, tuple[float, ...]], shared: Iterable[tuple[str, ...]]
-) -> dict[str, tuple[float, ...]]:
-    """Return the CPU times of each name's hardware: names that share it take turns."""
-    for names in shared:
-        if worked.keys() >= {*names}:
-            whole = tuple(map(sum, zip(*(worked[name] for name in names), strict=True)))
-            worked = worked | dict.fromkeys(names, whole)
-    return worked
 
 
 def take_control(series: Series, clock: Clock, block: int, *, often: bool) -> None:

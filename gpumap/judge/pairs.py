@@ -41,6 +41,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.engine import stats
+from gpumap.engine.ceilings import sharing_names
 from gpumap.engine.stopping import LAST
 from gpumap.engine.undisturbed import cpu_times, judged_samples
 from gpumap.judge.inconclusive import out_of_time
@@ -265,7 +266,10 @@ def _cpu_times(row: Measurement) -> dict[int, float]:
     """Return the CPU seconds of one iteration for each block; none: they are not known."""
     samples = row.samples or Samples()
     known = "undisturbed" in row.metrics
-    return dict(zip(samples.blocks, cpu_times(samples), strict=False)) if known else {}
+    if not known:
+        return {}
+    times = cpu_times(samples, sharing_names(row.case.bindings))
+    return dict(zip(samples.blocks, times, strict=False))
 
 
 def _relative(row: Measurement) -> dict[int, float]:

@@ -90,8 +90,8 @@ class Samples(
         cpu: CPU seconds of the process, all threads, for one iteration of each sample; none where
             the clock is scripted.
         empty_sync: Seconds of a wait that has nothing to wait for; never subtracted.
-        worked: Name to the CPU seconds of its device's own thread within each span, of names that
-            share hardware those of all their threads; only devices that have one.
+        worked: Name to the CPU seconds of its device's own thread within each span; only devices
+            that have one.
         intervals: Name to when its device worked, in the first iteration of each sample.
         sample_notes: What is odd about single samples.
         phases: What one iteration of each sample went into, in seconds by phase; only benchmarks

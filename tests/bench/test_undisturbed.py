@@ -5,9 +5,7 @@ import random
 
 import pytest
 
-from gpumap.engine.base import DeviceInterval
 from gpumap.engine.estimates import quotient, ratio
-from gpumap.engine.sampling import Sample, Series, samples_of
 from gpumap.engine.undisturbed import by_cpu, shares_run, undisturbed
 from gpumap.model import Estimate, Samples, replace
 
@@ -21,8 +19,7 @@ def taken(*lost, names=("a",), busy=BUSY, waits=0.0):
     spans = tuple((float(k), k + busy + each) for k, each in enumerate(lost))
     return Samples(
         seconds, tuple(range(n)), queue=(0.0,) * n, cpu=(busy * len(names),) * n,
-        worked={name: (busy * (1 + 1e-9 * k),) * n for k, name in enumerate(names)},  # no two alike
-        intervals=dict.fromkeys(names, spans),
+        worked=dict.fromkeys(names, (busy,) * n), intervals=dict.fromkeys(names, spans),
     )  # fmt: skip
 
 
@@ -84,15 +81,29 @@ def test_without_evidence_nothing_is_left_out(unknown):
     assert undisturbed(found) is found
 
 
-@pytest.mark.parametrize(("shared", "seconds"), [((), BUSY), ((("a", "b"),), 2 * BUSY)])
-def test_names_of_one_core_take_turns(shared, seconds):
+SHARING = (("a", "b"),)
+
+
+@pytest.mark.parametrize(("sharing", "seconds"), [((), BUSY), (SHARING, 2 * BUSY)])
+def test_names_of_one_core_take_turns(sharing, seconds):
     """On a busy machine by CPU times too: two names of it are no faster than one."""
-    series = Series(None, shared=shared)
-    for block in range(8):
-        ran = {"a": BUSY, "b": BUSY * (1 + 1e-9)}  # of hardware of their own no two are alike
-        intervals = {n: DeviceInterval(0.0, 9 * BUSY, each) for n, each in ran.items()}
-        series.taken[block] = Sample(9 * BUSY, 0.0, 2 * BUSY, intervals, {})
-    assert undisturbed(samples_of(series, 0.0)).seconds == pytest.approx((seconds,) * 8)
+    found = taken(*[7 * BUSY] * 8, names=("a", "b"))
+    assert by_cpu(found, sharing)
+    assert undisturbed(found, sharing).seconds == pytest.approx((seconds,) * 8)
+
+
+def test_turns_on_one_core_are_no_preemption():
+    """Each has half of the core, which was never idle; of two cores half was lost."""
+    found = taken(*[BUSY] * 8, names=("a", "b"))
+    assert shares_run(found, SHARING) == pytest.approx((1.0,) * 8)
+    assert shares_run(found) == pytest.approx((0.5,) * 8)
+    assert undisturbed(found, SHARING) is found
+
+
+def test_what_no_thread_of_a_device_did_is_counted_once():
+    """The host's own part of an iteration, beside names that share their hardware."""
+    found = replace(taken(*[7 * BUSY] * 8, names=("a", "b")), cpu=(2.5 * BUSY,) * 8)
+    assert undisturbed(found, SHARING).seconds == pytest.approx((2.5 * BUSY,) * 8)
 
 
 def test_separate_medians_hold_the_ratio_in_95_of_100_runs():
