@@ -104,7 +104,6 @@ class StepKey(Key, frozen=True):
     scaling: str
     batch: int
     comm: str
-    input: str
     steps: int
     rule: str = "-"
     algorithm: str = ""

@@ -177,30 +177,36 @@ def _arithmetic() -> Iterator[Kernel]:
 _TRAINING: list[Kernel] = []
 
 
-def _by_parts(*kinds: Argument) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a kernel of training of a function, which is given one part of its arrays at a time.
+def in_parts(function: Callable[..., None]) -> Callable[..., None]:
+    """Let a function have one part of its arrays at a time: temporaries stay in a core's cache.
 
-    So temporaries stay in a core's cache. `kinds` are those of the kernel's arguments. Numbers of
-    16 bits are computed in 32, and rounded once; as a device it warns of nothing.
+    Numbers of 16 bits are computed in 32, and rounded once; as a device it warns of nothing.
     """
 
-    def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
-        def by_parts(*arguments: Any) -> None:
-            narrow = arguments[0].dtype.itemsize == np.dtype("f2").itemsize
-            with np.errstate(all="ignore"):
-                for at in range(0, arguments[0].size, _CACHED):
-                    part = slice(at, at + _CACHED)
-                    given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
-                    wide = [a.astype("f4") if narrow and isinstance(a, np.ndarray) else a
-                            for a in given]  # fmt: skip
-                    function(*wide)
-                    for array, computed in zip(given, wide, strict=True):
-                        if array is not computed:
-                            array[:] = computed
+    @wraps(function)
+    def by_parts(*arguments: Any) -> None:
+        narrow = arguments[0].dtype.itemsize == np.dtype("f2").itemsize
+        with np.errstate(all="ignore"):
+            for at in range(0, arguments[0].size, _CACHED):
+                part = slice(at, at + _CACHED)
+                given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
+                wide = [a.astype("f4") if narrow and isinstance(a, np.ndarray) else a
+                        for a in given]  # fmt: skip
+                function(*wide)
+                for array, computed in zip(given, wide, strict=True):
+                    if array is not computed:
+                        array[:] = computed
 
-        _TRAINING.append(Kernel(function.__name__, kinds, by_parts, file="training.c"))
-        return by_parts
+    return by_parts
+
+
+def _by_parts(*kinds: Argument) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a kernel of training of such a function. `kinds` are those of the kernel's arguments."""
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        made = in_parts(function)
+        _TRAINING.append(Kernel(function.__name__, kinds, made, file="training.c"))
+        return made
 
     return decorated
 
@@ -276,20 +282,6 @@ def adam(
     np.divide(m, step, out=step)
     step *= _as(w, rate)
     w -= step
-
-
-@_by_parts("buffer", "buffer", "scalar")
-def elastic(a: Any, b: Any, share: float) -> None:
-    """Move a and b towards each other by share (a - b): their sum stays."""
-    moved = _as(a, share) * (a - b)
-    a -= moved
-    b += moved
-
-
-@_by_parts("buffer", "buffer", "scalar")
-def blend(a: Any, b: Any, share: float) -> None:
-    """Move a towards b by a share of their distance."""
-    a += _as(a, share) * (b - a)
 
 
 def _as(array: Any, number: float) -> Any:

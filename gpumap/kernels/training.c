@@ -58,18 +58,3 @@ KERNEL adam(GLOBAL ELEMENT *w, const ulong w_at, GLOBAL ELEMENT *m, const ulong 
         OUT(w, i) = (ELEMENT)(READ(w, i) - (REAL)rate * mean / (sqrt(square) + (REAL)epsilon));
     }
 }
-
-// Both sides move towards each other by the same amount: their sum stays.
-KERNEL elastic(GLOBAL ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *b, const ulong b_at,
-               const ELEMENT share, const ulong size) {
-    for EACH(i) {
-        const REAL x = READ(a, i), y = READ(b, i), moved = (REAL)share * (x - y);
-        OUT(a, i) = (ELEMENT)(x - moved);
-        OUT(b, i) = (ELEMENT)(y + moved);
-    }
-}
-
-KERNEL blend(GLOBAL ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b, const ulong b_at,
-             const ELEMENT share, const ulong size) {
-    for EACH(i) OUT(a, i) = (ELEMENT)(READ(a, i) + (REAL)share * (READ(b, i) - READ(a, i)));
-}

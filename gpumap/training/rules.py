@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpumap.backends.base import has_data
 from gpumap.dtypes import Array, np
-from gpumap.kernels import blend, elastic
+from gpumap.kernels import in_parts
 
 if TYPE_CHECKING:
     from gpumap.comm.base import Comm, Service
@@ -31,6 +31,20 @@ RULES = ("bsp", "easgd", "gosgd")
 ALPHA, TAU = 0.5, 10  # Theano-MPI's
 CHANCE = 0.01  # Theano-MPI's p
 _SENDING = 2  # arrays of a rank that were not received: then it stops, as a rank may hang
+
+
+@in_parts
+def _elastic(a: Array, b: Array, share: float) -> None:
+    """Move a and b towards each other by share (a - b): their sum stays."""
+    moved = a.dtype.type(share) * (a - b)
+    a -= moved
+    b += moved
+
+
+@in_parts
+def _blend(a: Array, b: Array, share: float) -> None:
+    """Move a towards b by a share of their distance."""
+    a += a.dtype.type(share) * (b - a)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +195,7 @@ class Gosgd(Rule):
         self.weight += weight
         mine = self._rank.read()
         if has_data(mine):
-            blend(mine, array, weight / self.weight)
+            _blend(mine, array, weight / self.weight)
         self._rank.put()
         self._rank.spend("comm")
         self._received += 1
@@ -244,7 +258,7 @@ class Server:
         """Let an array and the center move towards each other."""
         assert self.center is not None  # it is easgd
         if has_data(self.center):
-            elastic(array, self.center, self.alpha)
+            _elastic(array, self.center, self.alpha)
 
 
 def _copied(array: Array) -> Array:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from flat_report import loads
@@ -69,13 +71,13 @@ def _python(arguments, env, given=""):
 @pytest.mark.timeout(LIMIT)
 def test_the_conformance_suite(standin):
     """All of it on two devices: streams of the first run at once, those of the other late."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p",
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-rs", "-p", "no:cacheprovider", "-p",
                "no:xdist", "--full", "-k", "cupy and not pyopencl",
                "tests/backends/conformance"]  # fmt: skip
     done = ran(command, environment(standin, devices=2, eager="0"))
-    counts = done.stdout.strip().splitlines()[-1]
     assert done.returncode == 0, done.stdout[-4000:]
-    assert int(counts.split(" passed")[0].split()[-1]) >= 780
+    skipped = re.findall(r"SKIPPED \[\d+\] (\S+?):", done.stdout)
+    assert {Path(file).name for file in skipped} <= {"test_torch_standin.py"}  # CuPy has it all
 
 
 @pytest.mark.timeout(LIMIT)
