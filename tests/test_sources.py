@@ -237,7 +237,7 @@ def test_of_several_theanorc_the_last_that_sets_it_counts(tmp_path, listed, text
 def test_a_theanorc_that_is_named_and_missing_is_skipped(tmp_path):
     """As in Theano; a variable that is empty names no file."""
     env = rc(tmp_path, "[global]\ncontexts = a->cpu0\n")
-    found = find(tmp_path, {"THEANORC": "gone:.theanorc/x:.theanorc:~nobody-here/x"})
+    found = find(tmp_path, {"THEANORC": "gone:.theanorc/x:.theanorc:~no-such-user/x"})
     assert (found.text, found.notes) == ("a->cpu0", ())
     assert find(tmp_path, env | {"THEANORC": ""}) is None
 

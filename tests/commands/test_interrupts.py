@@ -83,7 +83,7 @@ def test_what_an_interrupt_leaves_behind_is_no_other_end(signal, behind):
 
 
 def test_a_limit_that_an_interrupt_left_lifted_is_no_lock():
-    """An interrupt between the entering of a `with` and its body leaves nobody to leave it."""
+    """An interrupt between the entering of a `with` and its body has no one who leaves it."""
     cores = blas.Cores(2)
     blas.hold()
     lifted = cores.all()

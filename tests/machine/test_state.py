@@ -156,7 +156,7 @@ def test_only_what_a_user_can_end_is_named():
 
 @pytest.mark.parametrize(("line", "name"), [
     (("python", "train.py"), "python train.py"),
-    (("python3.11", "/home/me/work/train.py"), "python3.11 train.py"),
+    (("python3.11", "/home/me/code/train.py"), "python3.11 train.py"),
     (("python", "-c", "secret"), "python"), (("mysql", "-psecret"), "mysql"),
     (("curl", "https://me:secret@example.org/x"), "curl"),
     (("java", "secret token.py"), "java"), (("x" * 200, "y" * 200 + ".py"), "x" * 40),
