@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.contest import in_turns, ratio, sampled
 from benchmarks.gpu import sides
@@ -86,30 +86,39 @@ def _opened(refs: Sequence[str]) -> Iterator[Session]:
         yield backend.open(there[ref], backend.clock())
 
 
+class Reading(NamedTuple):
+    """What a device tells at one moment; None where it does not."""
+
+    watts: float | None
+    hertz: float | None  # of its multiprocessors
+    throttle: tuple[str, ...]  # what holds it back
+
+
 class Watched:
-    """How fast devices run and what holds them back, as far as NVML tells."""
+    """Devices that NVML is asked about; without NVML, or a driver, none."""
 
     def __init__(self, devices: Sequence[Device], ends: ExitStack) -> None:
         self._nvml, self._handles = None, list[Any]()
-        self.watts, self.hertz, self.throttle = list[float](), list[float](), set[str]()
         with suppress(NvmlUnavailable):
             self._nvml = ends.enter_context(opened())
             each = (ask(self._nvml, "nvmlDeviceGetHandleByUUID", device.uuid) for device in devices)
             self._handles = [handle for handle in each if handle is not None]
 
-    def look(self) -> None:
-        """Take note of all of them, now."""
+    def read(self) -> Iterator[Reading]:
+        """Yield what each of them tells now."""
         for handle in self._handles:
             milliwatts = ask(self._nvml, "nvmlDeviceGetPowerUsage", handle)
             megahertz = ask(self._nvml, "nvmlDeviceGetClockInfo", handle, _SM)
-            self.watts += [] if milliwatts is None else [milliwatts / 1e3]
-            self.hertz += [] if megahertz is None else [megahertz * 1e6]
-            self.throttle.update(held_back(self._nvml, handle) or ())
+            yield Reading(
+                None if milliwatts is None else milliwatts / 1e3,
+                None if megahertz is None else megahertz * 1e6,
+                held_back(self._nvml, handle) or (),
+            )
 
 
 def held(contest: Contest, blocks: int, seconds: float, watched: Watched) -> dict[str, Any]:
     """Prove each side, then time all of them in turns; a side that fails is left out and told."""
-    there, errors = {}, {}
+    there, errors, readings = {}, {}, list[Reading]()
     for side in contest.sides:
         try:
             if not contest.right(side):
@@ -118,12 +127,11 @@ def held(contest: Contest, blocks: int, seconds: float, watched: Watched) -> dic
             there[side.name] = sampled(side.queue, side.finish, seconds, side.each)
         except Exception as error:  # noqa: BLE001 - a peer may lack what gpumap has
             errors[side.name] = message_of(error)
-    watched.watts, watched.hertz, watched.throttle = [], [], set()
-    times = in_turns(there, blocks, watched.look)
+    times = in_turns(there, blocks, lambda: readings.extend(watched.read()))
     return _line(contest, times, errors) | {
-        "power_w": _middle(watched.watts),
-        "sm_hz": _middle(watched.hertz),
-        "throttle": sorted(watched.throttle),
+        "power_w": _middle(one.watts for one in readings),
+        "sm_hz": _middle(one.hertz for one in readings),
+        "throttle": sorted({why for one in readings for why in one.throttle}),
     }
 
 
@@ -160,8 +168,9 @@ def _figure(found: Any, unit: str) -> dict[str, Any]:
     return {"value": found.value, "low": found.low, "high": found.high, "unit": unit}
 
 
-def _middle(values: Sequence[float]) -> float | None:
-    return median(values) if values else None
+def _middle(values: Iterator[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 # --- the parts

@@ -100,9 +100,6 @@ def bindings(known: Evidence) -> tuple[Binding, ...]:
     return tuple(Binding(one.name, one.device) for one in known.names if one.device is not None)
 
 
-_BROKEN = ("crashes", "probe-failed", "wrong-data", "device-error")  # of all devices at once
-
-
 def with_results(
     known: Evidence, devices: Sequence[Binding], results: Iterable[StepResult]
 ) -> Evidence:
@@ -112,8 +109,8 @@ def with_results(
     for result in results:
         if result.name is None:
             at_once = result
-            if result.code in _BROKEN:  # it is each one's: which of them it was is not known
-                for every in own.values():
+            if not result.figures and result.check.fitness in ("unfit", "wrong-data"):
+                for every in own.values():  # it failed: of which of them is not known
                     every.append(result)
         else:
             own[ids[result.name]].append(result)

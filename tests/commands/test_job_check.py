@@ -42,6 +42,13 @@ def test_what_is_for_one_process_is_refused_in_several(gpumap, command):
     assert err.count(f"error: {command} is for the devices of one process, ") == 1
 
 
+def test_what_opens_no_device_is_for_each_of_several_processes(gpumap):
+    """The syntax of a map is the same for every rank, and no rank waits for rank 0."""
+    rank = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    answer = gpumap("check", CORES, "--syntax-only", **rank)
+    assert (answer.code, answer.err) == (0, "")
+
+
 def test_a_launchers_terminal_is_none(gpumap):
     """Ranks of mpirun have one, whatever becomes of what they print; one process has its own."""
     rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}

@@ -21,7 +21,7 @@ TWO = "a->cpu0;b->cpu1"
 TOLD = """
 import json, os
 keys = ("GPUMAP_COUNT", "GPUMAP_CONTEXTS", "GPUMAP_WORLD", "OMP_NUM_THREADS", "RANK",
-        "CUDA_VISIBLE_DEVICES")
+        "CUDA_VISIBLE_DEVICES", "GPUMAP_NAME", "GPUMAP_DEVICE")
 given = {key: os.environ.get(key) for key in keys} | {"cores": sorted(os.sched_getaffinity(0))}
 print("not shown")
 open("told", "a").write(json.dumps(given) + chr(10))
@@ -43,7 +43,7 @@ def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
     lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
     one = {"GPUMAP_COUNT": "1", "GPUMAP_CONTEXTS": "a->cpu0", "GPUMAP_WORLD": "a->cpu0",
            "OMP_NUM_THREADS": "1", "RANK": None, "CUDA_VISIBLE_DEVICES": "",
-           "cores": CORES[:1]}  # fmt: skip
+           "GPUMAP_NAME": None, "GPUMAP_DEVICE": None, "cores": CORES[:1]}  # fmt: skip
     both = one | {"GPUMAP_COUNT": "2", "GPUMAP_CONTEXTS": TWO, "GPUMAP_WORLD": TWO,
                   "OMP_NUM_THREADS": lines[0]["OMP_NUM_THREADS"], "cores": CORES[:2]}  # fmt: skip
     assert lines == [both, one, both]
@@ -56,7 +56,7 @@ def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
 
 def test_with_ranks_each_name_is_a_process_of_a_job_of_its_own(gpumap):
     """As `gpumap run` starts them: a free port for each run, and one core each."""
-    code = TOLD.replace('"RANK",', '"RANK", "WORLD_SIZE", "GPUMAP_NAME", "MASTER_PORT",')
+    code = TOLD.replace('"RANK",', '"RANK", "WORLD_SIZE", "MASTER_PORT",')
     answer, report = scaled(gpumap, "--ranks", "--inconclusive", "pass", code=code)
     lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
     seen = sorted((i["WORLD_SIZE"], i["RANK"], i["GPUMAP_NAME"], i["cores"]) for i in lines)

@@ -13,7 +13,7 @@ from gpumap import model
 from gpumap.backends import DEFAULTS
 from gpumap.doctor.diagnose import RULES, diagnoses, only_default_cores, pages, table
 from gpumap.doctor.evidence import Evidence, Health, MapName, Measured, Setting
-from gpumap.doctor.gather import denied
+from gpumap.doctor.gather import denied, with_results
 from gpumap.doctor.screening import StepResult
 from gpumap.errors import Diagnostic
 from gpumap.machine.cuda import CudaDevice, CudaDriver
@@ -157,6 +157,21 @@ def test_several_names_that_gain_nothing(limit, found):
     two = (named(), named(replace(GPU, id="cuda:1", pci="0000:0a:00.0"), "b"))
     together = StepResult("all-at-once", None, None, limit, "1.00 times one device's rate")
     assert codes(known(*two, at_once=together)) == found
+
+
+@pytest.mark.parametrize(("code", "figures", "found"), [
+    ("hangs", {}, "hangs"), ("crashes", {}, "crashes"), ("wrong-data", {}, "wrong-data"),
+    ("probe-failed", {}, "probe-failed"), ("cannot-tell", {}, None), ("no-time", {}, None),
+    ("serialised", {"speedup": seconds(1.0)}, None), (None, {"speedup": seconds(1.9)}, None),
+])  # fmt: skip
+def test_what_fails_with_all_devices_at_once_is_each_ones(code, figures, found):
+    """None of them passes, as in preflight; a limit of their speed is no failure of any."""
+    devices = (model.Binding("a", GPU), model.Binding("b", replace(GPU, id="cuda:1")))
+    names = [named(), named(devices[1].device, "b")]
+    results = [StepResult("costs", one.name, None, None, "") for one in devices]
+    together = StepResult("all-at-once", None, None, code, "x", figures)
+    every = with_results(known(*names), devices, [*results, together]).names
+    assert [n.measured.failure and n.measured.failure.code for n in every] == [found] * 2
 
 
 @pytest.mark.parametrize(("failure", "code"), TABLES["no_failure_of_the_probes_passes"])

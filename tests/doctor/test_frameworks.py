@@ -130,6 +130,15 @@ def test_broken_metadata_stops_nothing(tmp_path):
     assert found["a-b-c"] == "3"
 
 
+def test_what_an_interrupted_pip_leaves_is_no_package(tmp_path):
+    """It renames the old folder before it unpacks the new one: ~orch stands beside torch."""
+    written(tmp_path, {f"{name}.dist-info": "" for name in ("torch-2.5.0", "~orch-2.0.0")})
+    for version in ("torch-2.5.0", "~orch-2.0.0"):
+        text = f"Name: torch\nVersion: {version.partition('-')[2]}\n"
+        (tmp_path / f"{version}.dist-info/METADATA").write_text(text)
+    assert [each.version for each in ask.installed([str(tmp_path)])] == ["2.5.0"]
+
+
 @pytest.mark.parametrize("name", TABLE["commands"])
 def test_a_fix_is_a_command_for_that_interpreter(monkeypatch, name):
     row = TABLE["commands"][name]

@@ -223,6 +223,16 @@ def test_busy_is_what_engine_times_grew_by(tmp_path):
     assert (use.verdict, use.busy, use.idle) == ("used", pytest.approx(1 / 3, abs=1e-4), 1)
 
 
+def test_an_engine_of_two_units_is_busy_when_both_are(tmp_path):
+    card(tmp_path, "0000:00:02.0")
+    seen = Seen(tmp_path, [gpu("0000:00:02.0")])
+    for nanoseconds in (0, SECOND, 2 * SECOND):
+        seen.look(
+            drm=[("/dev/dri/renderD128", fdinfo(I915, "drm-engine-video", f"{nanoseconds} ns"))]
+        )
+    assert seen.uses()["gpu"].busy == pytest.approx(1 / 3, abs=5e-3)  # of three seconds two halves
+
+
 def test_a_device_that_stops_early_was_idle_to_the_end(tmp_path):
     """The longest time without work may be the last, or the whole."""
     card(tmp_path, "0000:08:00.0")
