@@ -9,9 +9,10 @@ What CUDA_VISIBLE_DEVICES hides, in words: CUDA itself drops devices in silence.
 
 The rules, of NVIDIA's CUDA Programming Guide, "CUDA Environment Variables": entries are indices or
 UUIDs, a UUID may be cut short while it fits one device only, an empty list hides everything, and
-an invalid entry hides itself and all that follow. Not in the guide: a device that is named twice
-empties the list. So what was foretold is said only if CUDA's own count agrees. CUDA_DEVICE_ORDER
-changes which device an index means, never which indices there are.
+an invalid entry hides itself and all that follow. Not in the guide: an index is read as C's strtoul
+reads it ("1x" is 1), and a device that is named twice empties the list. So what was foretold is
+said only if CUDA's own count agrees. CUDA_DEVICE_ORDER changes which device an index means, never
+which indices there are.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def explain(text: str | None, known: Known, shown: int | None = None) -> Why | N
     if shown is None:  # all that can be known: how many they name, by the rules
         shown = 0 if twice else wrong
     if shown >= len(entries):
-        return None
+        return _cut(text, entries)
     vouched = known.count is not None and shown < wrong
     if vouched and shown == 0 and not twice:
         return None  # it is not the variable's fault
@@ -109,10 +110,23 @@ def _names(entry: str, known: Known) -> bool:
         old = start.startswith("mig-gpu-")  # with numbers of instances, which are NVML's business
         fits = [uuid for uuid in known.uuids or () if uuid.lower().startswith(start)]
         return known.uuids is None or old or len(fits) == 1
-    digits = _INDEX.fullmatch(entry)
+    digits = _INDEX.match(entry)  # as C's strtoul, which stops at what is no digit
     if digits is None:
         return False
     return known.count is None or (len(digits[1]) <= _DIGITS and int(digits[1]) < known.count)
+
+
+def _cut(text: str, entries: Sequence[str]) -> Why | None:
+    """Return that CUDA has read a number, and not what is behind it: ``0 1`` is device 0."""
+    for place, entry in enumerate(entries, 1):
+        digits = _INDEX.match(entry)
+        if digits is not None and digits.end() < len(entry):
+            reason = f'entry {place} ("{_short(entry)}") is read as {digits[1]}'
+            return Why(
+                f"{VARIABLE}={_short(text)}: {reason}",
+                f"put commas between the entries, and nothing else; {_LIST}",
+            )
+    return None
 
 
 def _hidden(entries: Sequence[str], shown: int, *, vouched: bool, twice: bool) -> str:
