@@ -102,7 +102,7 @@ def open_(
         sessions = {b.name: by_device[b.device.id] for b in resolution.bindings}
         context = Context(resolution.bindings, sessions, clock, stack.pop_all(), policy)
     if opened:
-        opened.contexts.append(context)
+        opened.add(context)
     return context
 
 
@@ -114,9 +114,9 @@ def _traced() -> Opened | None:
     process, _, path = os.environ.pop(TRACE, "").partition(":")
     if process != str(os.getppid()):
         return None
-    from gpumap.app.tracing import write_at_exit
+    from gpumap.app import tracing
 
-    return write_at_exit(path)
+    return tracing.Opened(path)
 
 
 def dot(a: Any, b: Any) -> Array:

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpumap.app.given_map import read_map
 from gpumap.app.guard import guard
@@ -52,13 +52,26 @@ def trace_script(
         env = dict(program.env)
         if option is not None:
             env["GPUMAP_CONTEXTS"] = read_map(record.draft, None, option).text
-        with TemporaryDirectory(prefix="gpumap-") as folder:
+        with _folder() as folder:
             target = Path(folder) / "trace.json"
             env[TRACE] = f"{os.getpid()}:{target}"
             command = (sys.executable, str(path), *arguments)
             ending, code = run_alone(program, Job("script", sys.executable, command, env))
             found = io.read(target) if target.exists() else None
         _take(record.draft, ending, code, found)
+
+
+def _folder() -> TemporaryDirectory[str]:
+    """Return a folder in which the script can leave its trace.
+
+    Raises:
+        SourceError: none can be made.
+    """
+    try:
+        return TemporaryDirectory(prefix="gpumap-")
+    except OSError as error:
+        what = f"there is no folder for the trace: {error.strerror or error}"
+        raise SourceError(what, "let TMPDIR name a folder that can be written to") from error
 
 
 def _take(draft: Draft, ending: Ending, code: int | None, found: Report | None) -> None:
@@ -74,28 +87,30 @@ def _take(draft: Draft, ending: Ending, code: int | None, found: Report | None) 
         message = f"the script ended with {end}"
         draft.refuse(Diagnostic("script", message, hint="its own output says why"))
     elif found is None and not code:
-        message = "the script opened no context, or ended by os._exit: there is nothing to trace"
+        message = "no trace was written: the script opened no context, or ended by os._exit"
         draft.refuse(Diagnostic("no-context", message, hint=_NO_CONTEXT))
 
 
 # --- in the process of the script
 
 
-class Opened(NamedTuple):
-    """The contexts of a program so far, and the maps that were chosen because none was given."""
+class Opened:
+    """The contexts of a program so far, and the maps that were chosen because none was given.
 
-    contexts: list[Context]
-    defaults: list[str]
-
-
-def write_at_exit(path: str) -> Opened:
-    """Return where contexts are collected; when this process ends, a report of them is written.
-
-    A fork of it writes none.
+    When the process ends, a report of them is written; a fork of it writes none.
     """
-    opened = Opened([], [])
-    atexit.register(_write, opened, Path(path), os.getpid())
-    return opened
+
+    def __init__(self, path: str) -> None:
+        self.contexts: list[Context] = []
+        self.defaults: list[str] = []
+        self._path = Path(path)
+        atexit.register(_write, self, self._path, os.getpid())
+
+    def add(self, context: Context) -> None:
+        """Take a context that is open; its libraries have their own ends, which come after ours."""
+        self.contexts.append(context)
+        atexit.unregister(_write)  # what is registered last is done first
+        atexit.register(_write, self, self._path, os.getpid())
 
 
 def _write(opened: Opened, path: Path, process: int) -> None:

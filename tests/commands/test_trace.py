@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from textwrap import dedent
@@ -13,6 +14,9 @@ from report_schema import checked
 from scripts import script as devices
 from shell import LIMIT, until
 from tables import table
+
+from gpumap.app import tracing
+from gpumap.errors import SourceError
 
 TEXTS = table(__file__)
 OPEN = TEXTS["open"]
@@ -192,3 +196,33 @@ def test_an_interrupted_script_leaves_its_trace(gpumap):
     assert (process.returncode, report["status"]) == (130, "interrupted")
     assert ran(report["traces"][0]) == {("upload", "a"): 1}
     assert out.endswith(b"\n\nstopped early (interrupted): partial results above\n")
+
+
+def test_the_trace_is_written_before_the_libraries_of_its_contexts_end(run, gpumap):
+    """What a driver registers for its end comes after: an open context is still waited for."""
+    text = """
+        import atexit, os
+        from pathlib import Path
+
+        trace = Path(os.environ["GPUMAP_TRACE"].partition(":")[2])
+        atexit.register(lambda: Path("before").write_text(str(trace.exists())))
+        first = gpumap.open("a->cpu0")
+        atexit.register(lambda: Path("between").write_text(str(trace.exists())))
+        context = gpumap.open("a->cpu0")
+        context.shared(ones, target="a")
+    """
+    answer = run(text)
+    assert (answer.code, answer.err) == (0, "")
+    told = [(gpumap.folder / name).read_text() for name in ("before", "between")]
+    assert told == ["True", "True"]
+
+
+def test_without_a_folder_for_the_trace_the_fix_is_to_name_one(tmp_path, monkeypatch):
+    """Python looks at TMPDIR, at three folders of the system, and where it stands."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(SourceError) as caught:
+        tracing._folder()
+    (found,) = caught.value.diagnostics
+    assert (found.message, "TMPDIR" in found.hint) == (
+        "there is no folder for the trace: No such file or directory", True,
+    )  # fmt: skip
