@@ -98,7 +98,7 @@ def explain(text: str | None, known: Known, shown: int | None = None) -> Why | N
         return _cut(text, entries)
     vouched = known.count is not None and shown < wrong
     if vouched and shown == 0 and not twice:
-        return None  # it is not the variable's fault
+        return _cut(text, entries)  # else it is not the variable's fault
     reason = _hidden(entries, shown, vouched=vouched, twice=twice)
     return Why(f"{VARIABLE}={_short(text)}: {reason}", _fix(entries, known))
 
