@@ -348,7 +348,7 @@ class Ring:
 
     def side(self) -> Side:
         """Return gpumap's call of it."""
-        return Side("gpumap", looped(self.exchange.queue), self.session.synchronize)
+        return Side("gpumap", self.exchange.queue, self.session.synchronize)
 
     def right(self, side: Side) -> bool:
         """Return whether the sum over one device is its own buffer."""

@@ -160,8 +160,7 @@ class LocalIteration(Iteration):
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Queue the exchange `iterations` times."""
-        for _ in range(iterations):
-            routes = self._exchange.queue()
+        routes = self._exchange.queue(iterations)
         self._since += iterations
         self.route = "+".join(sorted(routes)) or None
 

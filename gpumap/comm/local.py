@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Exchange(Protocol):
     """An exchange between buffers that is queued again and again."""
 
-    def queue(self) -> frozenset[Any]:
-        """Queue it; return how its copies go."""
+    def queue(self, iterations: int) -> frozenset[Any]:
+        """Queue it so many times; return how its copies go."""
 
 
 class Library(Protocol):
@@ -56,9 +56,10 @@ class Ring:
         ranks = (ring(rank, size, each, _room(each)) for rank, each in enumerate(buffers))
         self._steps = list(zip(*ranks, strict=True))
 
-    def queue(self) -> frozenset[Route]:
+    def queue(self, iterations: int) -> frozenset[Route]:
         """Queue the exchange on all sessions; return how its copies go."""
-        return frozenset(route for step in self._steps for route in self._queue(step))
+        steps = iterations * self._steps
+        return frozenset(route for step in steps for route in self._queue(step))
 
     def _queue(self, step: Sequence[Step]) -> Iterator[Route]:
         """Queue a step of all ranks: copies first, so that no sum gets ahead of what is sent."""
@@ -99,8 +100,13 @@ class HostSum:
         self._staging = [destination(buffer) for buffer in buffers]
         self._total = destination(buffers[0])
 
-    def queue(self) -> frozenset[Route]:
+    def queue(self, iterations: int) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
+        for _ in range(iterations):
+            self._exchange()
+        return frozenset()
+
+    def _exchange(self) -> None:
         for (session, buffer), array in zip(self._pairs, self._staging, strict=True):
             session.download(buffer, array)
         for session, _ in self._pairs:
@@ -111,7 +117,6 @@ class HostSum:
                 total = np.add(total, other, out=self._total)
         for session, buffer in self._pairs:
             session.upload(total, buffer)
-        return frozenset()
 
 
 def exchange(

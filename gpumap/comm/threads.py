@@ -190,7 +190,7 @@ class Threads:
     def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
         """Return what queues the exchange of a buffer of each rank, on all of their devices."""
         joined: Exchange = self._meet(buffer, partial(self._ranks.join, algorithm))
-        return joined.queue
+        return partial(joined.queue, 1)
 
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Put an object and an array into the box of a rank."""

@@ -73,7 +73,7 @@ def test_an_exchange_is_verified(monkeypatch, name, length):
     work = LocalRanks(sessions).iteration(Job(name, length))
     assert verified(work).passed
     work.poison()
-    monkeypatch.setattr(work._exchange, "queue", frozenset)
+    monkeypatch.setattr(work._exchange, "queue", lambda _: frozenset())
     work.queue()
     assert not work.check().passed
 

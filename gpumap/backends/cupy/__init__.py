@@ -191,18 +191,20 @@ class NcclExchange:
         self._nccl = nccl
         self._ends = ends
 
-    def queue(self) -> frozenset[Any]:
+    def queue(self, iterations: int) -> frozenset[Any]:
         """Queue it on every device, in its session's stream."""
-        nccl = self._nccl
         with third_party_errors(self._ends[0][1].device):
-            nccl.groupStart()  # or the first call would wait for the others
-            for comm, session, buffer in self._ends:
-                place, count = buffer.address, buffer.shape[0]
-                comm.allReduce(
-                    place, place, count, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, session.stream
-                )
-            nccl.groupEnd()
+            for _ in range(iterations):
+                self._queue()
         return frozenset()
+
+    def _queue(self) -> None:
+        nccl = self._nccl
+        nccl.groupStart()  # or the first call would wait for the others
+        for comm, session, buffer in self._ends:
+            place, count = buffer.address, buffer.shape[0]
+            comm.allReduce(place, place, count, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, session.stream)
+        nccl.groupEnd()
 
 
 def library() -> Any:

@@ -54,15 +54,19 @@ class Psum:
         """Return the exchange of one whole buffer of each session; the sums take their place."""
         return PsumExchange(self, buffers)
 
-    def summed(self, arrays: list[Any]) -> list[Any]:
-        """Return each device's array of the sum over `arrays`, one of each device, which go."""
+    def summed(self, arrays: list[Any], iterations: int) -> list[Any]:
+        """Return each device's array of the sum over `arrays`, one of each device, which go.
+
+        Several iterations sum up sums.
+        """
         shape = (len(arrays) * arrays[0].shape[0],)
         with third_party_errors(self._device):
             whole = jax.make_array_from_single_device_arrays(shape, self._sharding, arrays)
-            found = self._sum(whole)
-            if self._one_at_a_time:
-                found.block_until_ready()
-            return [shard.data for shard in found.addressable_shards]
+            for _ in range(iterations):
+                whole = self._sum(whole)
+                if self._one_at_a_time:
+                    whole.block_until_ready()
+            return [shard.data for shard in whole.addressable_shards]
 
 
 class PsumExchange:
@@ -71,9 +75,10 @@ class PsumExchange:
     def __init__(self, library: Psum, buffers: Sequence[JaxBuffer]) -> None:
         self._library, self._buffers = library, buffers
 
-    def queue(self) -> frozenset[Any]:
+    def queue(self, iterations: int) -> frozenset[Any]:
         """Queue it on every device."""
-        found = self._library.summed([buffer.native for buffer in self._buffers])
+        arrays = [buffer.native for buffer in self._buffers]
+        found = self._library.summed(arrays, iterations)
         for buffer, array in zip(self._buffers, found, strict=True):
             buffer.put(array)
             buffer.session.wrote(buffer.place)
