@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.bench import registry
 from gpumap.files import shipped
+from gpumap.judge import compare
 from gpumap.text import nearest as nearest_words
 
 if TYPE_CHECKING:
@@ -97,9 +98,15 @@ def _read(file: str) -> tuple[Topic, ...]:
 
 
 def every() -> tuple[Topic, ...]:
-    """Return all topics: those of the table, and those of benchmarks."""
+    """Return all topics: those of the table, of the reasons of verdicts, and of benchmarks."""
     there = {(topic.kind, topic.name) for topic in table()}
-    return (*table(), *(t for t in _of_benchmarks() if (t.kind, t.name) not in there))
+    others = (t for t in (*_of_verdicts(), *_of_benchmarks()) if (t.kind, t.name) not in there)
+    return (*table(), *others)
+
+
+def _of_verdicts() -> Iterator[Topic]:
+    for reason, why in compare.WHY.items():
+        yield Topic(reason, "verdict", why)
 
 
 def _of_benchmarks() -> Iterator[Topic]:
