@@ -231,7 +231,7 @@ def _run(arguments: list[str]) -> int:
     except (click.exceptions.Exit, Ended) as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the last net
-        return failed(error, arguments)
+        return failed(error, list(argv))
     return 0
 
 

@@ -111,6 +111,9 @@ def test_a_command_without_its_dashes_is_told_where_they_go(gpumap, words):
     answer = gpumap("run", *words.split())
     assert answer.code == 2
     assert 'put "--" before the command: gpumap run MAP -- COMMAND' in answer.err
+    answer = gpumap("run", "a->cpu0", "--nonsense", "--", *words.split())
+    assert "No such option" in answer.err
+    assert 'put "--"' not in answer.err  # they are there
 
 
 @pytest.mark.parametrize("mode", [None, 0o644, 0o755])

@@ -174,6 +174,12 @@ def test_a_topic_is_a_line_and_sentences():
         assert re.search(rf"exit code (is )?{int(code)}\b", texts[status])
 
 
+def test_a_word_that_a_topic_lists_is_found():
+    listed = {word for topic in TOPICS for word in re.findall(r"\*([a-z-]+)\*", topic.text)}
+    assert {"xid", "soak"} <= listed
+    assert [word for word in listed if not named(word)] == []
+
+
 def well_formed(topic):
     every = [topic.summary, topic.text, *([] if topic.fix is None else [topic.fix])]
     ends = topic.text[-1:] in ("", ".") and not topic.summary.endswith(".")
