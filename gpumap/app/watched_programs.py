@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 GRACE = 5.0
 NO_COMMAND = 'write it behind "--": gpumap {} [MAP] -- COMMAND ARG...'
-_SEE = "the table says what was seen of each name"
+_PLACE = "let the program place work there; `gpumap doctor` says whether it could"
+_SEE = "the table says what was seen of each name, and why no more"
 
 
 def watch_program(
@@ -96,7 +97,7 @@ def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used
 def _unused(found: Utilisation) -> Problem | None:
     """Return what --expect-used makes of names that were not used, or may not have been."""
     if uses := of("not-used", found):
-        return Problem(Diagnostic("not-used", f"{names(uses)} not used", hint=_SEE), Exit.NO)
+        return Problem(Diagnostic("not-used", f"{names(uses)} not used", hint=_PLACE), Exit.NO)
     if uses := of("unknown", found):
         message = f"cannot tell whether {names(uses)} used"
         return Problem(Diagnostic("inconclusive", message, hint=_SEE), Exit.INCONCLUSIVE)
