@@ -161,7 +161,7 @@ def preflight(program: Program, /, **options: Any) -> None:
 @click.command()
 @click.option("--python", metavar="PYTHON", help="Add the frameworks of this interpreter.")
 @click.option("--output", metavar="FILE", type=FileType(),
-              help="Write the devices to a file, too: for `gpumap devices --replay FILE`.")  # fmt: skip
+              help="Write the devices to a file, too, for `gpumap devices --replay`.")  # fmt: skip
 @click.option("--with", "keep", multiple=True, help="Keep these (repeatable).",
               type=click.Choice(("hosts", "users", "paths", "serials")))  # fmt: skip
 @click.pass_obj
