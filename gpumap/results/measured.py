@@ -83,7 +83,7 @@ def method(report: Report) -> Iterator[str]:
     if any(too_few(row) for row in rows.shown(report)):
         yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
     kept = [row.metrics["undisturbed"].value for row in report.measurements
-              if "undisturbed" in row.metrics]  # fmt: skip
+              if "undisturbed" in row.metrics and "cpu" not in row.flags]  # fmt: skip
     if any(share < 1.0 for share in kept):
         least = f"{min(kept):.0%} to {max(kept):.0%} of a row's samples"
         yield f"metrics are of undisturbed samples: {least}, by the CPU time of their threads"
