@@ -8,6 +8,8 @@ block. Each speed-up is judged as it is: it is a ratio inside its blocks already
   more than twice the threshold where the work surely did not: machines drift between two runs.
 - a pass is a time that passes as it is, and is no alarm relative to its control; or one that passes
   relative to its control while the machine's own speed varies too much to tell (`device-unclear`).
+- an alarm of short iterations whose cores others used is none unless their CPU time grew as well
+  (`cpu-contention`): how long a thread waits for a core depends on how long it works at a stretch.
 - shown: no alarm, and not of the metrics that are judged (`gpumap.judge.claims`). An alarm is
   corrected for all metrics.
 
@@ -50,6 +52,7 @@ WHY: dict[str, str] = {
     "cpu-times": "not lower relative to its controls or by CPU times; the device's speed varies",
     "few-samples": "too few independent blocks for an interval",
     "wide-interval": "the interval reaches beyond the threshold",
+    "cpu-contention": "others had the cores, and its CPU time did not grow",
     "runs-differ": "not every run shows it: runs of one thing differ",
     "unverified": "it is not verified in both reports",
     "other-check": "it was verified in another way",
@@ -223,13 +226,28 @@ class _Judge:
         """Return the verdict on a metric, and the reason if it is no pass."""
         if (unlike := _unlike(pair)) is not None:
             return "inconclusive", unlike
+        alarm = self._alarm(pair, raw)
+        if alarm is not None and pair.contended and not self._takes_more_cpu(pair):
+            return "inconclusive", "cpu-contention"
+        if alarm is not None:
+            return alarm
+        return self._passed(pair, raw) if raw is not None else ("inconclusive", "few-samples")
+
+    def _alarm(
+        self, pair: Pair, raw: Change | None
+    ) -> tuple[VerdictWord, VerdictReason | None] | None:
+        """Return that a metric became slower, and why; None where it is no alarm."""
         if (pair.id, pair.metric, True) in self._alarmed:
             return "regression", "work-slower"
-        if raw is None:
-            return "inconclusive", "few-samples"
-        if (pair.id, pair.metric, False) in self._alarmed and not self._drifted(pair, raw):
-            return "regression", "device-slower" if pair.controlled else None
-        return self._passed(pair, raw)
+        alarmed = (pair.id, pair.metric, False) in self._alarmed
+        if raw is None or not alarmed or self._drifted(pair, raw):
+            return None
+        return "regression", "device-slower" if pair.controlled else None
+
+    def _takes_more_cpu(self, pair: Pair) -> bool:
+        """Return whether it surely takes more CPU time, in which nothing is that others took."""
+        change = pair.change_of_cpu(self._level)
+        return change is not None and change.low > math.log(1.0 + self._threshold)
 
     def _drifted(self, pair: Pair, raw: Change) -> bool:
         """Return whether the device alone is slower, by no more than one drifts between runs."""

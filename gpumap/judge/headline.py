@@ -210,10 +210,14 @@ def compare(report: Report) -> Headline:
     if slower := _of(verdicts, "regression"):
         return _slower(report, slower, len(unclear))
     if unclear:
+        which = "Repeat both" if report.kind == "compare" else "Repeat"
+        if any(verdict.reason == "cpu-contention" for verdict in unclear):
+            text = "Inconclusive: others had the cores, and what looks slower took no more CPU."
+            again = f"{which} on an idle machine."
+            return answer(report, "untrusted", (text, again), _about(unclear[0]))
         count = f"{len(unclear)} of {counted(len(verdicts), 'metric')}"
         need = f"{verb(unclear, 'needs', 'need')} more samples to exclude"
         text = f"Inconclusive: {count} {need} a {_threshold(verdicts)} slowdown."
-        which = "Repeat both" if report.kind == "compare" else "Repeat"
         again = f"{which} with {longer(report)}."
         return answer(report, "untrusted", (text, again), _about(unclear[0]))
     return _not_slower(report, [verdict for verdict in verdicts if verdict.value is not None])

@@ -44,6 +44,7 @@ from gpumap.engine import stats
 from gpumap.engine.ceilings import sharing_names
 from gpumap.engine.stopping import LAST
 from gpumap.engine.undisturbed import cpu_times, judged_samples
+from gpumap.judge.bottlenecks import contended
 from gpumap.judge.inconclusive import out_of_time
 from gpumap.model import Measurement, Samples
 
@@ -122,6 +123,24 @@ class Pair:
         """Return whether other processes held its threads off in many samples of either run."""
         shares = [side.row.metrics.get("undisturbed") for side in (self.base, self.new)]
         return any(share is not None and share.value < _DISTURBED for share in shares)
+
+    @property
+    def contended(self) -> bool:
+        """Return whether others had the cores, and no one knows how long its threads ran.
+
+        That is known of samples of one iteration, of a millisecond or more.
+        """
+        sides = self.base, self.new
+        rows = [side.row for side in sides]
+        if self.metric == SPEEDUP:
+            rows += [row for side in sides for row in side.references]
+        return any("undisturbed" not in row.metrics and contended(row) for row in rows)
+
+    def change_of_cpu(self, level: float) -> Change | None:
+        """Return how much more CPU time of all threads a time has; None where it is not known."""
+        if self.metric == SPEEDUP:
+            return None
+        return _changed((_spent(side.row) for side in (self.base, self.new)), level)
 
     def change(self, level: float, *, relative: bool = False) -> Change | None:
         """Return how much worse it became; None where either run has too few blocks.
@@ -270,6 +289,12 @@ def _cpu_times(row: Measurement) -> dict[int, float]:
         return {}
     times = cpu_times(samples, sharing_names(row.case.bindings))
     return dict(zip(samples.blocks, times, strict=False))
+
+
+def _spent(row: Measurement) -> dict[int, float]:
+    """Return the CPU seconds of all threads in one iteration for each block, if they are known."""
+    samples = row.samples or Samples()
+    return dict(zip(samples.blocks, samples.cpu, strict=False))
 
 
 def _relative(row: Measurement) -> dict[int, float]:

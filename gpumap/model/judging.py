@@ -33,7 +33,7 @@ VerdictWord = Literal[
 ]  # fmt: skip
 VerdictReason = Literal[
     "work-slower", "device-slower", "device-unclear", "cpu-times", "few-samples", "wide-interval",
-    "runs-differ",
+    "runs-differ", "cpu-contention",
     "unverified", "other-check", "other-reference", "impossible",
 ]  # fmt: skip
 

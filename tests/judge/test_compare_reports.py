@@ -12,7 +12,7 @@ from gpumap.engine.undisturbed import undisturbed
 from gpumap.judge.comparability import broken, machines, surroundings
 from gpumap.judge.compare import Terms, agreed, compare, early
 from gpumap.judge.pairs import joined
-from gpumap.model import Estimate, Plan, Reason, Samples, replace
+from gpumap.model import Around, Estimate, Plan, Reason, Samples, replace
 
 
 def judged(base, new, threshold=0.05):
@@ -194,8 +194,36 @@ def test_a_device_that_was_shared_may_look_slower(machine, shared, expected):
     """Its speed is not known then; where it is surely slower, that stays an alarm."""
     base, new = wandering(1.0), wandering(1.0, machine=machine)
     first, control = new.measurements
-    disturbed = replace(first, metrics=first.metrics | {"undisturbed": Estimate.exact(shared)})
+    metrics = first.metrics | {"undisturbed": Estimate.exact(shared)}
+    disturbed = replace(first, metrics=metrics, around=Around(foreign=1.8, cores=2))
     assert said(base, replace(new, measurements=(disturbed, control))) == expected
+
+
+def crowded(factor, cpu, foreign):
+    """Return a run of iterations too short to tell when threads ran, beside busy processes."""
+    first, *others = beside(1.0, 0, 2.0 / factor).measurements
+    rows = []
+    for each, spent in ((first, 0.01), (others[0], 0.005 * cpu)):
+        metrics = {name: figure for name, figure in each.metrics.items() if name != "undisturbed"}
+        samples = replace(each.samples, cpu=tuple(noisy(spent, noise=0.01)), worked={})
+        around = Around(foreign=foreign, cores=2)
+        rows.append(replace(each, metrics=metrics, samples=samples, around=around))
+    return report(*rows, *others[1:])
+
+
+@pytest.mark.parametrize(("cpu", "foreign", "time", "speedup"), [
+    (1.0, 1.8, "cpu-contention", "cpu-contention"), (1.1, 1.8, "work-slower", "cpu-contention"),
+    (1.0, 1.2, "work-slower", None),  # they had the other core
+])  # fmt: skip
+def test_short_work_is_slower_beside_others_only_where_its_cpu_time_grew(
+    cpu, foreign, time, speedup
+):
+    """A thread that works longer at a stretch waits longer for a core: that is no change of it."""
+    verdicts = compare(crowded(1.0, 1.0, foreign), crowded(4.0, cpu, foreign), 0.05)
+    found = {v.metric: (v.verdict, v.reason) for v in verdicts if v.id.startswith("dot.many")}
+    words = {"cpu-contention": "inconclusive"}
+    expected = {"time": time, "speedup": speedup}
+    assert found == {name: (words.get(why, "regression"), why) for name, why in expected.items()}
 
 
 def test_the_control_of_a_block_is_the_middle_of_all_on_its_device():
