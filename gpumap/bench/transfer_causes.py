@@ -105,15 +105,6 @@ def _one_hardware(evidence: Copies) -> Finding | None:
     return f"they share {what}: {_and(names)} are one piece of hardware ({element})", {}
 
 
-def _one_address(evidence: Copies) -> Finding | None:
-    """Parts of one card, which are hardware of their own: instances of MIG."""
-    groups = evidence.holders(lambda device: (device.pci,) if device.pci else ())
-    if not groups:
-        return None
-    address, names = max(groups, key=lambda each: (len(each[1]), each[0]))
-    return f"they share a link: {_and(names)} are parts of one card ({address})", {}
-
-
 def _unequal(evidence: Copies) -> Finding | None:
     """The slowest copy sets the time, and is as slow if isolated."""
     times = evidence.isolated
@@ -187,7 +178,6 @@ _AT_ONCE: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
     ("cpu-contention", lambda evidence: contended(evidence.row)),
     ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
     ("shared-link", _one_hardware),
-    ("shared-link", _one_address),
     ("synchronisation", _waiting),
     ("cpu-contention", lambda each: each.busy(len(each.bindings) - each.gain.value)),
     ("serialised", _calls),

@@ -79,7 +79,8 @@ BRIDGES = {
 }
 BEHIND = {f"cuda{n}": LinkState(bridges=(ROOT,)) for n in range(8)}
 NEAR = {f"cuda{n}": LinkState(node=1) for n in (0, 1)}
-PARTS = [replace(gpu(n), pci="0000:1b:00.0") for n in (0, 1)]
+
+
 SIBLINGS = [replace(core(n), hardware=frozenset({"core:0", "core:1"})) for n in (0, 1)]
 OTHER = replace(core(1), kind=gpu(0).kind, cores=(), facts={"type": "other"})
 HOST = "the bandwidth of the host's memory: no link is in between"
@@ -98,8 +99,6 @@ HOST = "the bandwidth of the host's memory: no link is in between"
     ([gpu(0, numa_node=0), gpu(1)], {}, "a link, or the host's memory"),
     ([gpu(0), gpu(2)], BRIDGES, "a link, or the host's memory"),
     ([gpu(0), gpu(0)], {}, "a link: a and b are one piece of hardware (pci:0)"),
-    # instances of MIG are hardware of their own, at one PCI address
-    ([*PARTS, gpu(2)], {}, "a link: a and b are parts of one card (0000:1b:00.0)"),
     (CORES, {}, HOST),
     # PoCL's devices have cores, or say that they are no GPU
     ([replace(core(0), pci=None, cores=(0, 1)), OTHER], {}, HOST),
