@@ -129,11 +129,10 @@ expected: $(VENV)/.installed
 	git --no-pager diff --stat tests/expected
 	git status --short tests/expected
 
-# What takes long, or a browser: every line of README and docs, the tutorial, pages, all
-# 300,763 small products, wrong and right ones of up to 16384 rows, the scripts of benchmarks/ and
-# examples/, pairs of signals, kills, and ranks that train and fail.
+# What takes long, or a browser: every line of README and docs, the tutorial, pages, the
+# scripts of benchmarks/ and examples/, pairs of signals, kills, and ranks that train and fail.
 LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
-	tests/backends/test_every_product.py tests/benchmarks tests/bench/test_planted_products.py \
+	tests/benchmarks \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train signals)
 long: $(VENV)/.installed axe
 	$(call TWO,$(BIN)) --full $(patsubst %,--ignore=%,$(MORE))

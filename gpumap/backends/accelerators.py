@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.kinds import Kind
 from gpumap.machine.cuda import version_text
 from gpumap.machine.topology import pci_address
-from gpumap.model import Device, DeviceRef
+from gpumap.model import Device, DeviceRef, replace
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Host
@@ -52,8 +52,15 @@ def accelerator(
         driver = cuda.driver.version if cuda.driver else 0
         return cuda_device(backend, ordinal, told, host, cuda, version_text(driver))
     pci = pci_address(told.address or "")
-    place = next((p for p in host.topology.pci if p.address == pci), None)
     identity = f"pci:{pci}" if pci else f"uuid:{told.uuid}" if told.uuid else f"{kind}:{ordinal}"
+    return _described(backend, kind, ordinal, told, host, pci, identity)
+
+
+def _described(
+    backend: str, kind: Kind, ordinal: int, told: Told, host: Host, pci: str | None, identity: str
+) -> Device:
+    """Return a device with what its library and the PCI bus tell of it."""
+    place = next((p for p in host.topology.pci if p.address == pci), None)
     return Device(
         id=f"{kind}:{ordinal}",
         kind=kind,
@@ -91,23 +98,14 @@ def cuda_device(
     mig = part is not None or _MIG in told.name or bool(gpu and gpu.mig)
     uuid = _uuid(digits, gpu, part, mig=mig)
     memory = part if mig else gpu
-    place = next((p for p in host.topology.pci if p.address == pci), None)
-    near = place or gpu
+    identity = f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"
+    found = _described(backend, Kind.CUDA, ordinal, told, host, pci, identity)
     drivers = (gpu.driver if gpu else None, version)
-    return Device(
-        id=f"cuda:{ordinal}",
-        kind=Kind.CUDA,
-        ref=DeviceRef(Kind.CUDA, ordinal),
-        name=told.name,
-        backend=backend,
-        pci=pci,
+    return replace(
+        found,
         uuid=uuid,
-        memory_total=told.memory,
         memory_free=memory.memory_free if memory else None,
-        units=told.units,
-        numa_node=near.numa_node if near else None,
-        cores=place.local_cpus if place else (),
-        hardware=frozenset({f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"}),
+        numa_node=gpu.numa_node if gpu and found.numa_node is None else found.numa_node,
         driver=", ".join(filter(None, drivers)) or None,
         facts=_facts(told.capability, gpu, pci, mig=mig),
     )

@@ -1,8 +1,8 @@
 """Cores of the host as devices, driven by NumPy: the embedded default, which needs no driver.
 
 `cpuN` is one core with a pinned worker thread of its own, so that two of them really run side by
-side; `cpu` is every core this process may run on, a product or a large copy in blocks over one such
-worker per core.
+side; `cpu` is every core this process may run on, a product in blocks over one such worker for
+each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from gpumap.machine.topology import Topology
 
 NAME = "numpy"
-_BLOCK = 8 << 20  # bytes of a copy that are worth another worker: inside the caches one is best
 _JOIN = 10.0  # seconds that a worker has to end its last job when its session closes
 
 
@@ -83,7 +82,7 @@ class NumpySession(Session):
         import numpy  # noqa: F401, ICN001 - before a thread is pinned: OpenBLAS sizes itself now
 
         blas.hold()
-        # The first worker takes the queue; the others help it with blocks of a product or a copy.
+        # The first worker takes the queue; the others help it with blocks of a product.
         self._workers = [_Worker(core) for core in device.cores]
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> NativeBuffer:
@@ -97,12 +96,12 @@ class NumpySession(Session):
     def upload(self, source: Array, target: NativeBuffer, repeat: int = 1) -> None:
         """Queue a copy from host memory to the device's own."""
         check_copy(source, target)
-        self._queue_copy(source, target.memory, repeat)
+        self._queue(partial(self.transfer, target.memory, source, repeat))
 
     def download(self, source: NativeBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy from the device's memory to the host."""
         check_copy(source, target)
-        self._queue_copy(source.memory, target, repeat)
+        self._queue(partial(self.transfer, target, source.memory, repeat))
 
     def _route(self, there: Any) -> Route:
         """Return how a copy goes: in one address space the source's core writes the target."""
@@ -111,7 +110,7 @@ class NumpySession(Session):
         return "peer" if type(there) is type(self) else "staged"
 
     def _copy(self, source: NativeBuffer, target: NativeBuffer, repeat: int) -> None:
-        self._queue_copy(source.memory, target.memory, repeat)
+        self._queue(partial(self.transfer, target.memory, source.memory, repeat))
 
     def _multiply(self, product: Product, repeat: int) -> None:
         a, b, out, (rows, *_), transpose, alpha, beta, _ = product
@@ -191,17 +190,6 @@ class NumpySession(Session):
             worker.end()
         blas.release()
 
-    def _queue_copy(self, source: Array, target: Array, repeat: int) -> None:
-        """Queue a copy: by several workers if it is large, and no block reads another's result."""
-        whole = source.flags.c_contiguous and target.flags.c_contiguous
-        workers = min(source.nbytes // _BLOCK, len(self._workers))
-        if workers > 1 and whole and not np.may_share_memory(source, target):
-            to, from_ = (np.asarray(end).reshape(-1) for end in (target, source))  # no np.matrix
-            flat = partial(_copy_rows, to, from_, repeat, self.transfer)
-            self._queue(partial(self._split, flat, source.size, workers))
-        else:
-            self._queue(partial(self.transfer, target, source, repeat))
-
     @staticmethod
     def transfer(target: Array, source: Array, repeat: int) -> None:
         """Copy, in the thread of a core."""
@@ -230,13 +218,14 @@ class NumpySession(Session):
             work(slice(0, rows), repeat)
             return
         for _ in range(repeat):
-            self._split(work, rows, len(self._workers))
+            self._split(work, rows)
 
-    def _split(self, work: Callable[[slice], None], rows: int, n: int) -> None:
-        """Run `work` in n row blocks, one for each worker; called by the first of them."""
+    def _split(self, work: Callable[[slice], None], rows: int) -> None:
+        """Run `work` in blocks of rows, one for each worker; called by the first of them."""
+        n = len(self._workers)
         blocks = [slice(rows * i // n, rows * (i + 1) // n) for i in range(n)]
         done = [NumpyMark(self) for _ in blocks[1:]]
-        for worker, block, mark in zip(self._workers[1:n], blocks[1:], done, strict=True):
+        for worker, block, mark in zip(self._workers[1:], blocks[1:], done, strict=True):
             worker.put(partial(self._guarded, partial(work, block)))
             worker.put(partial(self._reach, mark))
         try:
@@ -273,12 +262,6 @@ class _Worker:
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             while (job := self._jobs.get()) is not None:
                 job()
-
-
-def _copy_rows(
-    target: Array, source: Array, repeat: int, transfer: Callable[..., None], rows: slice
-) -> None:
-    transfer(target[rows], source[rows], repeat)
 
 
 class NumpyBackend(Backend):

@@ -9,7 +9,7 @@ from tables import table
 
 from gpumap.backends import third_party
 from gpumap.backends.base import Host
-from gpumap.backends.cupy import inventory
+from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.cupy.launch import peak
 from gpumap.bench.link_limit import limit
 from gpumap.machine.cuda import CudaDevice, CudaDriver
@@ -87,7 +87,7 @@ def ask(monkeypatch):
         monkeypatch.setitem(sys.modules, "cupy", module)
         monkeypatch.setattr(third_party, "gpus", gpus)
         monkeypatch.setattr(third_party, "driver", lambda: driver)
-        probe = inventory(Host(env, replace(read(), pci=())))
+        probe = CupyBackend(Host(env, replace(read(), pci=()))).inventory()
         assert typed(json.loads(json.dumps(plain(probe))), Probe) == probe
         return probe
 

@@ -8,13 +8,13 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from backends.frameworks import BROKEN, MACHINE, needs, probe_of
+from backends.frameworks import MACHINE, needs
 from buffers import got, sent
 from flat_report import loads
 from sessions import opened
 
-from gpumap.backends import frameworks, load, third_party
 from gpumap.backends import jax as jax_backend
+from gpumap.backends import load, third_party
 from gpumap.backends.base import Host
 from gpumap.backends.jax import JaxBackend, psum
 from gpumap.backends.probe import unloadable
@@ -28,17 +28,6 @@ class Native(SimpleNamespace):
 
 
 needs_jax = needs("jax")
-
-
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_jax_that_does_not_answer_costs_the_others_nothing(how, tmp_path, monkeypatch):
-    """The reason is what it did; the version is known without it."""
-    source, reason, code = BROKEN[how]
-    found = probe_of("jax", source, tmp_path, monkeypatch)
-    assert (found.usable, found.devices, found.code) == (False, (), code)
-    assert found.reason.startswith(reason)
-    assert found.fix
-    assert found.version == frameworks.installed("jax")
 
 
 @needs_jax

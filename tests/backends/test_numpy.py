@@ -11,13 +11,11 @@ import pytest
 from buffers import got, sent
 from threadpoolctl import threadpool_info
 
-from gpumap.backends import numpy
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
 from gpumap.errors import OutOfMemory
 from gpumap.machine import topology
 from gpumap.machine.topology import Cpu, Topology
-from gpumap.model import replace
 
 MACHINE = topology.read()
 HOST = Host({}, MACHINE)
@@ -111,7 +109,7 @@ def test_a_block_that_fails_fails_the_product(culprit):
         finished.append(rows)
 
     with opened("cpu") as session:
-        session._queue(lambda: session._split(block, CORES * 10, CORES))
+        session._queue(lambda: session._split(block, CORES * 10))
         with pytest.raises(KeyError):
             session.synchronize()
         assert len(finished) == CORES - 1
@@ -148,60 +146,3 @@ def test_a_mark_knows_the_workers_own_cpu_time():
         stop = session.mark()
         session.synchronize()
         assert 0 < stop.cpu_time - start.cpu_time <= session.at(stop) - session.at(start) + 1e-3
-
-
-BLOCK = numpy._BLOCK  # bytes of a copy that are worth another worker
-THREE = replace(MACHINE, cpus=(MACHINE.cpus * 3)[:3])  # workers, of which some may share a core
-
-
-@pytest.fixture
-def three():
-    """All of three cores, wherever there are fewer."""
-    backend = NumpyBackend(Host({}, THREE))
-    device = next(d for d in backend.probe().devices if str(d.ref) == "cpu")
-    with backend.open(device, Clock()) as session:
-        assert len(session._workers) == 3
-        yield session
-
-
-@pytest.mark.parametrize(
-    ("nbytes", "workers"), [(2 * BLOCK - 1, 0), (2 * BLOCK + 1, 2), (3 * BLOCK, 3), (4 * BLOCK, 3)]
-)
-def test_a_large_copy_by_several_cores_is_whole(three, nbytes, workers, monkeypatch):
-    blocks = []
-    rows = numpy._copy_rows
-    monkeypatch.setattr(numpy, "_copy_rows", lambda *a: (blocks.append(a[2]), rows(*a)))
-    sent = np.random.default_rng(7).integers(0, 256, nbytes, np.uint8)
-    back = np.invert(sent)
-    here, there = (three.empty((nbytes,), "uint8") for _ in range(2))
-    three.upload(sent, here, 2)
-    three.copy(here, there)
-    three.download(there, back, 2)
-    three.synchronize()
-    assert (back == sent).all()
-    assert blocks == [2] * workers + [1] * workers + [2] * workers
-
-
-def test_a_large_copy_onto_a_part_of_itself_is_right(three):
-    """No core may read what another one has written."""
-    rows = np.arange(6 * BLOCK // 8).reshape(6, -1)
-    buffer = sent(three, rows.astype(float))
-    for source, target in [(slice(0, 5), slice(1, 6)), (slice(2, 6), slice(0, 4))]:
-        three.copy(buffer[source], buffer[target])
-        rows[target] = rows[source].copy()
-    assert (got(buffer) == rows).all()
-
-
-WIDE = np.arange(4 * BLOCK // 8, dtype=float).reshape(1024, -1)
-
-
-@pytest.mark.parametrize("array", [WIDE[:, : WIDE.shape[1] // 2], WIDE.view(np.matrix)], ids=type)
-def test_a_large_array_of_any_kind_is_copied(three, array):
-    """Parts of rows as they lie; and NumPy's matrix, two-dimensional whatever is asked of it."""
-    buffer, columns = three.empty(array.shape, "float64"), array.shape[1]
-    whole = np.zeros((1024, 2 * columns))
-    three.upload(array, buffer)
-    three.download(buffer, whole[:, columns:])
-    three.synchronize()
-    assert (whole[:, columns:] == np.asarray(array)).all()
-    assert not whole[:, :columns].any()

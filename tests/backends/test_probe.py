@@ -17,7 +17,7 @@ from gpumap.backends import pyopencl as pyopencl_devices
 from gpumap.backends.base import Host
 from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.probe import _Late, _starved, _unanswered, _unimported, probe_in_child
-from gpumap.backends.pyopencl import inventory, library_line
+from gpumap.backends.pyopencl import PyopenclBackend, library_line
 from gpumap.extras import install
 from gpumap.machine import process_control, topology
 from gpumap.machine.cuda import no_driver
@@ -198,7 +198,7 @@ def test_pocl_without_a_linker_is_not_used(pocl, tmp_path, monkeypatch, linker):
         (tmp_path / "ld").chmod(0o755)
         monkeypatch.setattr(pyopencl_devices, "_LINKED", NOWHERE)
     env = {**os.environ, "PATH": str(tmp_path), "POCL_CACHE_DIR": str(tmp_path)}
-    probe = inventory(Host(env, MACHINE))
+    probe = PyopenclBackend(Host(env, MACHINE)).inventory()
     assert [d for d in probe.devices if d.driver == pocl.devices[0].driver] == []
     assert POCL in probe.reason
     assert install("opencl-intel") in probe.fix

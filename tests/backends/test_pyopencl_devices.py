@@ -7,7 +7,7 @@ import pytest
 
 from gpumap.backends import load
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.pyopencl import _cores, _may_pin, _pci, inventory, natives
+from gpumap.backends.pyopencl import PyopenclBackend, _cores, _may_pin, _pci, natives
 from gpumap.errors import AbsentError
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Kind
@@ -30,7 +30,9 @@ def machine(*, cpus=EVERY, pinnable=True, **env):
 
 def test_parts_are_devices_of_one_unit(probe):
     """Numbered from nought, within the whole; as the child listed them, found by their place."""
-    assert [d.id for d in inventory(here.HOST).devices] == [d.id for d in probe.devices]
+    assert [d.id for d in PyopenclBackend(here.HOST).inventory().devices] == [
+        d.id for d in probe.devices
+    ]
     for whole in (d for d in probe.devices if d.ref.part is None):
         parts = [d for d in probe.devices
                  if d.ref.part is not None and d.id.startswith(f"{whole.id}.")]  # fmt: skip

@@ -107,13 +107,6 @@ def difference(session, rng, sizes, dtype, turns, factors):
 
 TURNS = list(product((False, True), repeat=2))
 FACTORS = [(1.0, 0.0), (0.5, -2.0), (1.0, 1.0)]
-EVERY = range(1, 68)
-
-
-def all_small():
-    """Yield every size from 1 to 67 in all three places, with turns and factors in their turn."""
-    for number, sizes in enumerate(product(EVERY, repeat=3)):
-        yield sizes, TURNS[number % 4], FACTORS[number % 3]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

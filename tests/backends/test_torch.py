@@ -20,15 +20,18 @@ from gpumap.model import Kind
 needs_torch = needs("torch")
 
 
+@pytest.mark.parametrize("name", ["torch", "jax"])
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_torch_that_does_not_answer_costs_the_others_nothing(how, tmp_path, monkeypatch):
+def test_a_framework_that_does_not_answer_costs_the_others_nothing(
+    how, name, tmp_path, monkeypatch
+):
     """The reason is what it did; the version is known without it, and NumPy is asked as ever."""
     source, reason, code = BROKEN[how]
-    found = probe_of("torch", source, tmp_path, monkeypatch)
+    found = probe_of(name, source, tmp_path, monkeypatch)
     assert (found.usable, found.devices, found.code) == (False, (), code)
     assert found.reason.startswith(reason)
     assert found.fix
-    assert found.version == frameworks.installed("torch")
+    assert found.version == frameworks.installed(name)
     assert "OpenCL" not in (found.fix or "")
     assert load("numpy", Host({}, MACHINE)).probe().usable
 

@@ -91,15 +91,6 @@ def test_what_is_not_measured_is_not_said(solo, one, missing):
     assert every - missing == set(found)
 
 
-def test_ratios_are_taken_block_by_block():
-    """A machine that slows down slows both sides of a ratio; it does not move it."""
-    drift = tuple(2.0**n for n in BLOCKS)
-    double = tuple(2 * t for t in drift)
-    found = gains(TWO, (drift, drift), double, drift, BOTH)
-    assert exactly(2.0) == found["speedup"] == found["ideal"]
-    assert exactly(1.0) == found["efficiency"]
-
-
 @pytest.mark.parametrize(("over", "under", "expected"), [
     ({0: 1.0, 1: 9.0}, {0: 2.0, 2: 1.0}, 0.5), ({0: 1.0}, {1: 1.0}, None), ({}, {0: 1.0}, None),
     ({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}, None), ({0: 1.0}, {0: 0.0}, None),

@@ -1,4 +1,4 @@
-"""What is right passes, and nothing else. Large products are in test_planted_products.py."""
+"""What is right passes, and nothing else."""
 
 import math
 import tracemalloc
@@ -29,6 +29,46 @@ def test_a_right_product_passes(size, dtype):
     assert (check.method, check.passed, check.bound) == ("float64 reference", True, 1.0)
     assert check.max_error <= 0.55
     assert (check.nbytes, check.first_bad_offset) == (None, None)
+
+
+def by_size(terms):
+    """Sum the largest first, so that all others are added to a large number."""
+    order = np.argsort(-abs(terms), axis=1)
+    return np.cumsum(np.take_along_axis(terms, order, axis=1), axis=1, dtype=terms.dtype)[:, -1]
+
+
+def by_value(terms):
+    """Sum all negative ones before the first positive one: no order has larger partial sums."""
+    return np.cumsum(np.sort(terms, axis=1), axis=1, dtype=terms.dtype)[:, -1]
+
+
+def of_a_tensor_core(terms):
+    """Sum four at a time as tensor cores do, which cut off what they align and what they sum.
+
+    They are aligned to the largest, with two bits more than float32 has (Fasi, Higham, Mikaitis &
+    Pranesh, PeerJ Computer Science 2021).
+    """
+    sums = np.zeros(len(terms))
+    for k in range(0, len(terms), 4):
+        four = terms[:, k : k + 4].astype(float)
+        unit = np.exp2(np.floor(np.log2(np.maximum(abs(four).max(axis=1), abs(sums)))) - 25)
+        sums = unit * (np.trunc(four / unit[:, None]).sum(axis=1) + np.trunc(sums / unit))
+        unit = np.exp2(np.floor(np.log2(abs(sums))) - 23)
+        sums = unit * np.trunc(sums / unit)
+    return sums
+
+
+@pytest.mark.parametrize(("dtype", "order"), [
+    *((dtype, order) for dtype in DTYPES for order in (by_size, by_value)),
+    *((dtype, of_a_tensor_core) for dtype in ("float16", "bfloat16", "tf32")),
+])  # fmt: skip
+def test_a_right_product_passes_in_any_order_of_its_sums(dtype, order):
+    """Elements of one diagonal have the same terms; each is rounded as well."""
+    p, wide = Planted(1024, dtype), "float64" if dtype == "float64" else "float32"
+    (left, _), (right, _) = p.a.drawn(), p.b.drawn()
+    places = (np.arange(p.size)[:, None] - np.arange(p.size)) % p.size
+    terms = p.read(left).astype(wide) * p.read(right).astype(wide)[places]
+    assert p.expected.check(rounded(p.known(order(terms).astype(float)), dtype)).passed
 
 
 @EVERY

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from saved_reports import few, written
+from saved_reports import written
 
-from benchmarks import decisions
 from benchmarks.decisions import crossed, placed, stopped
 from benchmarks.figures import wrong
 
@@ -39,47 +38,6 @@ def test_the_ideal_of_two_equal_devices_is_two():
     assert abs(np.mean(errors)) < 0.02
 
 
-def test_what_is_injected_is_there_and_is_not_said():
-    """A tenth of the rows is computed twice, the result is right, and the control is as it was."""
-    calls = []
-
-    def gemm(session, a, b, out, **options):  # noqa: ARG001 - as a session's
-        calls.append(len(a))
-        np.matmul(a, b, out=out)
-
-    slower = decisions.heavier(gemm)
-    for size in (decisions.SIZE, 512):
-        a, b = np.random.default_rng(size).standard_normal((2, size, size))
-        out = np.zeros((size, size))
-        slower(None, a, b, out, tf32=None)
-        assert np.allclose(out, a @ b)
-    assert calls == [1024, 102, 512]
-
-
-def edited(metric, figure, row=3):
-    """Return the report of products with another figure in the row of `many`."""
-    tree = written("dot").tree
-    tree["result"]["measurements"][row]["metrics"][metric] |= figure
-    return tree
-
-
 @pytest.mark.parametrize("name", ["dot", "sizes", "copies", "lost", "real"])
 def test_reports_keep_the_rules(name):
     assert list(wrong(written(name).tree)) == []
-
-
-@pytest.mark.parametrize(
-    ("metric", "value"),
-    [("speedup", 2.11), ("ideal", 2.88), ("efficiency", 1.06), ("overlap", 1.01)],
-)
-def test_a_ratio_above_its_ceiling_is_found(metric, value):
-    assert len(list(wrong(edited(metric, {"value": value})))) == 1
-
-
-def test_what_is_said_of_few_samples_is_found():
-    tree = few(written("dot").tree, 5)
-    row = tree["result"]["measurements"][3]
-    row["metrics"]["speedup"] |= {"low": 0.0, "high": 2.0}
-    row["explanation"] = {"cause": "cpu-contention"}
-    assert len(list(wrong(tree))) == 2
-    assert len(list(wrong(tree | {"status": "ok"}))) == 3

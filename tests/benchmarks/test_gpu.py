@@ -1,18 +1,14 @@
 """`make gpu`: what its verdicts mean, what its record shows, and a rehearsal without a device."""
 
-import json
 import os
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 from standin import ROOT
 
-from benchmarks.children import Done
-from benchmarks.contest import figure
-from benchmarks.gpu import judge, record, steps
+from benchmarks.gpu import judge, steps
 
 NAN = float("nan")
 
@@ -52,16 +48,6 @@ def report(*rows, code=0, errors=(), **more):
 
 def timed(low, high, **more):
     return report(row(metrics={"time": estimate(low, high)}), **more)
-
-
-def contest(ratio=1.0, *, errors=None, simulated=False, time=1.0):
-    return json.dumps({
-        "what": "product of 4096", "amount": 1.0, "unit": "FLOP/s", "read_bytes": 0,
-        "written_bytes": 0, "times": {"gpumap": estimate(time, time)},
-        "rates": {"gpumap": 1.0}, "ratios": {"PyTorch": estimate(ratio, ratio, "1")},
-        "least": {"PyTorch": 0.98}, "shares": {}, "errors": errors or {}, "power_w": None,
-        "sm_hz": None, "throttle": [], "simulated": simulated,
-    })  # fmt: skip
 
 
 UNSUPPORTED = {"code": "unsupported", "message": "no float16"}
@@ -132,18 +118,6 @@ def test_what_was_not_measured_and_verified_fails(found, word):
     assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
 
 
-@pytest.mark.parametrize(("code", "out", "word"), [
-    (0, contest(), judge.PASSED), (0, contest(0.97), judge.FAILED),
-    (0, contest(0.97, simulated=True), judge.PASSED),
-    (0, contest(errors={"PyTorch": "gone"}), judge.FAILED), (1, contest(), judge.FAILED),
-    (None, contest() + "\n" + contest()[:50], judge.FAILED), (0, "", judge.FAILED),
-])  # fmt: skip
-def test_contests_are_right_and_meet_their_targets(code, out, word):
-    verdict = judge.raced(Done(code, 1.0, out))
-    assert verdict.word == word
-    assert len(verdict.found["contests"]) == (1 if out else 0)
-
-
 NAME = {"name": "a", "device": "cuda:0"}
 NOTE = {"code": "shared-hardware", "message": "a, b"}
 TWO = {"names": ["a", "b"]}
@@ -183,52 +157,6 @@ def test_what_reports_and_their_rows_must_say(judged, found, word):
     assert judged(found).word == word
 
 
-def copies(low, nbytes=2**26, **more):
-    """Return a copy with pageable memory at 10 to 12, and with pinned memory from `low` on."""
-    for memory, start in (("pageable", 10), ("pinned", low)):
-        id_ = f"transfer.h2d[memory={memory},mode=sync]"
-        metrics = {"bandwidth": estimate(start, start + 2, "B/s")} if start else {}
-        params = {"memory": memory, "bytes": nbytes}
-        extra = more if memory == "pinned" else {}
-        yield row(id_, bench="transfer", params=params, metrics=metrics, **extra)
-
-
-@pytest.mark.parametrize(("rows", "word"), [
-    (copies(20), judge.PASSED), (copies(11), judge.PASSED), (copies(7.9), judge.PASSED),
-    (copies(5), judge.FAILED), (copies(5, nbytes=400), judge.PASSED), (copies(NAN), judge.FAILED),
-    (copies(NAN, nbytes=400), judge.PASSED), (copies(0), judge.FAILED),
-    (copies(0, status="skipped", reason={"code": "unsupported", "text": "no"}), judge.SKIPPED),
-    ((), judge.FAILED),
-])  # fmt: skip
-def test_pinned_memory_must_not_slow_large_copies_down(rows, word):
-    """Below 64 MiB the call costs more than the bytes; not measured is not as fast."""
-    assert judge.pinned([{"rows": list(rows)}]).word == word
-
-
-BAD = '<testcase classname="t" name="test_d[cupy-cuda0]"><{} message="no"/></testcase>'
-NAMED = ("t::test_d[cupy-cuda0]: no",)
-
-
-@pytest.mark.parametrize(("more", "code", "backend", "word", "why"), [
-    ("", 0, "cupy", judge.PASSED, None), ("", 0, "numpy", judge.PASSED, None),
-    ("", 0, "pygpu", judge.FAILED, None),  # nothing failed, for everything was skipped
-    ("", 1, "cupy", judge.FAILED, None),
-    (BAD.format("failure"), 1, "cupy", judge.FAILED, NAMED),
-    (BAD.format("error"), 1, "cupy", judge.FAILED, NAMED),
-])  # fmt: skip
-def test_the_tests_must_have_passed_on_a_device(tmp_path, more, code, backend, word, why):
-    junit = tmp_path / "junit.xml"
-    junit.write_text(Path(__file__).with_name("junit.xml").read_text().format(more=more))
-    verdict = judge.tested(junit, backend, {}, Done(code, 1.0))
-    tests = verdict.found["tests"]
-    assert verdict.word == word
-    assert why in (None, verdict.why)
-    assert tests["skip_reasons"] == {"pygpu: not installed": 1}
-    if not more:
-        assert tests["on"] == {"cupy": 1, "numpy": 1}
-    assert tests["passed"] == 3
-
-
 def setup(tmp_path, count=1):
     devices = tuple(f"cuda{n}" for n in range(count))
     return steps.Setup(
@@ -250,47 +178,6 @@ def test_one_gpu_takes_less_than_the_limit(tmp_path):
                      "dot-large-again", "transfer-large-again"]  # fmt: skip
     for key in again:
         assert found[key].arguments == found[key.removesuffix("-again")].arguments
-
-
-def held(**more):
-    return json.loads(Path(__file__).with_name("record.json").read_text()) | more
-
-
-def test_markdown_shows_what_the_record_holds():
-    """Device, driver, command, verdict, figures with their intervals, and what is missing."""
-    text = record.markdown(held())
-    for line in (
-        "# GPU &lt;b>, 2026-01-02",
-        "**passed**: all steps ran; 1 passed; 60 s.",
-        "| cuda0: driver | 580, CUDA 13.0 |",
-        "python3 -m gpumap bench dot --map 'a->cuda0'",
-        "| dot-again | products | **passed** | 0 | 1.2 s | fine \\| really fine |",
-        "| `dot.one` | time | 1.50 s [1.00, 2.00] | 1.50 s [1.00, 2.00] | +0.0% | overlap |",
-        "| pytest | missing | tests: the tests |",
-    ):
-        assert line in text.splitlines()
-    assert "0.250 &lt; 1 (float64 reference) | 2 | ok |" in text
-    # scripted figures are not taken for measured ones, nor a part for the whole
-    assert "imulated" not in text
-    assert "Simulated" in record.markdown(held(simulated=True))
-    cut = record.markdown(held(verdict="incomplete", steps=[], planned=["a", "b"], elapsed_s=None))
-    assert "**incomplete**: 0 of 2 steps; none; unknown time." in cut
-    without = {"value": 1.0, "high": 2.0, "low": None, "unit": "s"}  # an end: it is no figure
-    known = [figure(found) for found in (without, without | {"high": None}, None)]
-    assert known == ["-", "1.00 s", "-"]
-
-
-def test_a_record_never_takes_the_place_of_another(tmp_path):
-    gpu = {"name": "NVIDIA H200"}
-    made = {"started": "2026-01-02T00:00:00Z", "devices": [gpu, gpu]}
-    first = record.base_path(tmp_path, made)
-    first.with_name(f"{first.name}.json").write_text("{}")
-    assert first.name == "2026-01-02-2x-nvidia-h200"
-    assert record.base_path(tmp_path, made).name == "2026-01-02-2x-nvidia-h200-2"
-    # numbers stand on one line, and no text is changed by that
-    text = record.as_json(held(map="[\n 1,  2]"))
-    assert '"samples": [ 1.0, 1.5 ]' in text
-    assert json.loads(text) == held(map="[\n 1,  2]")
 
 
 def gpu(folder, *arguments, **env):

@@ -57,7 +57,37 @@ class CupyBackend(ProbedBackend):
 
     def inventory(self) -> Probe:
         """Ask the driver, in this process; `probe` calls it in the child."""
-        return inventory(self._host)
+        try:
+            import cupy
+        except ImportError as error:
+            return unloadable(NAME, error, INSTALL)
+        version, cuda = str(cupy.__version__), Cuda(self._host.env)
+        runtime = cupy.cuda.runtime
+        try:
+            count = runtime.getDeviceCount()
+        except runtime.CUDARuntimeError as error:
+            offers = runtime.driverGetVersion()  # none: status 35 is said of a missing driver too
+            old = bool(offers) and error.status == TOO_OLD
+            why = too_old(offers, runtime.runtimeGetVersion()) if old else None
+            why = why or cuda.none(error.status, offers, str(error))
+            known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
+            return replace(known, lack=why.lack)
+        devices, notes = _devices(count, runtime, self._host, cuda)
+        if _STAND_IN in version:
+            devices = [replace(d, facts={**d.facts, "simulated": True}) for d in devices]
+        if not devices:
+            why = cuda.none(0, runtime.driverGetVersion())
+            reason = "; ".join(notes) or why.reason
+            return Probe(NAME, usable=False, version=version, reason=reason, fix=why.fix)
+        hidden = cuda.hidden(count)
+        return Probe(
+            NAME,
+            usable=True,
+            version=version,
+            fix=hidden.fix if hidden else None,
+            devices=tuple(devices),
+            notes=(*([hidden.reason] if hidden else []), *notes),
+        )
 
     def open(self, device: Device, clock: Clock) -> CupySession:
         """Open a device with a stream of its own."""
@@ -72,41 +102,6 @@ class CupyBackend(ProbedBackend):
         if major >= _AMPERE:
             found |= {"bfloat16", "tf32"} if has_bfloat16() else {"tf32"}
         return frozenset(found)
-
-
-def inventory(host: Host) -> Probe:
-    """Ask the driver, in this process; `probe` calls it in the child."""
-    try:
-        import cupy
-    except ImportError as error:
-        return unloadable(NAME, error, INSTALL)
-    version, cuda = str(cupy.__version__), Cuda(host.env)
-    runtime = cupy.cuda.runtime
-    try:
-        count = runtime.getDeviceCount()
-    except runtime.CUDARuntimeError as error:
-        offers = runtime.driverGetVersion()  # none: status 35 is said of a missing driver too
-        old = bool(offers) and error.status == TOO_OLD
-        why = too_old(offers, runtime.runtimeGetVersion()) if old else None
-        why = why or cuda.none(error.status, offers, str(error))
-        known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
-        return replace(known, lack=why.lack)
-    devices, notes = _devices(count, runtime, host, cuda)
-    if _STAND_IN in version:
-        devices = [replace(d, facts={**d.facts, "simulated": True}) for d in devices]
-    if not devices:
-        why = cuda.none(0, runtime.driverGetVersion())
-        reason = "; ".join(notes) or why.reason
-        return Probe(NAME, usable=False, version=version, reason=reason, fix=why.fix)
-    hidden = cuda.hidden(count)
-    return Probe(
-        NAME,
-        usable=True,
-        version=version,
-        fix=hidden.fix if hidden else None,
-        devices=tuple(devices),
-        notes=(*([hidden.reason] if hidden else []), *notes),
-    )
 
 
 def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Device], list[str]]:

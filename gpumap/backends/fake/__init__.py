@@ -415,7 +415,7 @@ class FakeBackend(Backend):
 
     def probe(self) -> Probe:
         """Return the scripted devices."""
-        devices = visible(map(device_of, self._script.devices), self._host.env)
+        devices = visible(map(device_of, self._script.device), self._host.env)
         reason = None if devices else "its script lists no device"
         return Probe(self.name, bool(devices), "1", reason, devices=devices)
 
@@ -424,7 +424,7 @@ class FakeBackend(Backend):
         assert clock is self._clock
         script = self._scripted(device)
         engine = self._engines.setdefault(script.engine or device.id, Engine())
-        log = None if self._script.log is None else Log(self._script.log)
+        log = None if self._script.log is None else Log(Path(self._script.log))
         return FakeSession(device, script, self._clock, engine, log)
 
     def features(self, device: Device) -> frozenset[Any]:
@@ -436,4 +436,4 @@ class FakeBackend(Backend):
         return self._clock
 
     def _scripted(self, device: Device) -> FakeDevice:
-        return next(s for s in self._script.devices if device_of(s).id == device.id)
+        return next(s for s in self._script.device if device_of(s).id == device.id)

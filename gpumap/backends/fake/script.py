@@ -56,41 +56,37 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct, ValidationError, convert
 
 from gpumap import config
 from gpumap.backends.base import Clock
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import MapError, SourceError
-from gpumap.model import Device, Kind
+from gpumap.model import Device, Kind, replace
 from gpumap.parse import canonical_identity, parse_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 
 Fault = Literal[
     "", "lost", "memory", "flip", "short", "nothing", "wrong-product", "hang", "hang-copy"
 ]  # fmt: skip
-_AGES = 1e18  # no figure of a script is larger: sums of it stay exact enough to tell apart
-_WHOLE = ("memory", "locked", "noise_seed", "large_from")
-# divided by, or multiplied
-_POSITIVE = ("rate", "double", "bandwidth", "large_bandwidth", "throttle")
-_FROM_0 = (
-    "peak", "launch", "latency", "large_latency", "fault_after", "slow_first", "throttle_after",
-    "noise",
-)  # fmt: skip
-_RANGES = {
-    **dict.fromkeys((*_POSITIVE, *_FROM_0), (1 / _AGES, _AGES)),
-    "noise": (0.0, 1.0),
-}
-_COPIES = ("upload", "download", "copy")
+
+
 _DEFAULT_REFS = ("cuda0", "cuda1", "opencl0:0", "opencl0:1", "cpu0", "cpu1")
 
 
-@dataclass(frozen=True, slots=True)
-class FakeDevice:
+Whole = Annotated[int, Meta(ge=0, lt=10**18)]
+# No figure of a script is larger: sums of it stay exact enough to tell apart.
+Positive = Annotated[float, Meta(gt=1e-18, lt=1e18)]  # divided by, or multiplied
+FromZero = Annotated[float, Meta(ge=0.0, lt=1e18)]
+
+
+class FakeDevice(Struct, frozen=True, forbid_unknown_fields=True):
     """One `[[device]]` of a script; the fields are explained in the module's docstring."""
 
     ref: str
@@ -98,46 +94,44 @@ class FakeDevice:
     pci: str | None = None
     uuid: str | None = None
     type: str = "gpu"
-    memory: int = 16 << 30
-    locked: int = 0
+    memory: Whole = 16 << 30
+    locked: Whole = 0
     hardware: tuple[str, ...] = ()
     engine: str | None = None
     features: tuple[str, ...] = (
         "kernels", "float64", "float16", "bfloat16", "tf32", "events", "pinned",
     )  # fmt: skip
-    rate: float = 1e11
-    double: float = 1.0
-    peak: float = 0.0
-    launch: float = 0.0
-    latency: float = 0.0
-    bandwidth: float = 1e10
-    large_from: int = 0
-    large_latency: float = 0.0
-    large_bandwidth: float = 1e10
+    rate: Positive = 1e11
+    double: Positive = 1.0
+    peak: FromZero = 0.0
+    launch: FromZero = 0.0
+    latency: FromZero = 0.0
+    bandwidth: Positive = 1e10
+    large_from: Whole = 0
+    large_latency: FromZero = 0.0
+    large_bandwidth: Positive = 1e10
     fault: Fault = ""
-    fault_in: str = "download"
-    fault_after: int = 0
-    slow_first: float = 0.0
-    noise: float = 0.0
-    noise_seed: int = 0
-    throttle: float = 1.0
-    throttle_after: float = 0.0
+    fault_in: Literal["upload", "download", "copy"] = "download"
+    fault_after: Whole = 0
+    slow_first: FromZero = 0.0
+    noise: Annotated[float, Meta(ge=0.0, lt=1.0)] = 0.0
+    noise_seed: Whole = 0
+    throttle: Positive = 1.0
+    throttle_after: FromZero = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class FakeHost:
+class FakeHost(Struct, frozen=True, forbid_unknown_fields=True):
     """The `[host]` of a script."""
 
-    rate: float = 1e11
-    latency: float = 0.0
+    rate: Positive = 1e11
+    latency: FromZero = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
-    """All that a script says."""
+class Script(Struct, frozen=True, forbid_unknown_fields=True):
+    """All that a script says; `log` is a file beside it."""
 
-    devices: tuple[FakeDevice, ...]
-    log: Path | None = None
+    device: tuple[FakeDevice, ...] = ()
+    log: str | None = None
     host: FakeHost = FakeHost()
 
 
@@ -153,61 +147,15 @@ def read(path: Path) -> Script:
     Raises:
         SourceError: it cannot be read, or says what no script can.
     """
-    script = config.read(path)
-    config.check_keys(script, ("device", "host", "log"), path)
-    config.check_types(
-        {key: script[key] for key in ("log",) if key in script}, {"log": (str,)}, path
-    )
-    entries = script.get("device", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise SourceError(f"{path}: device must be a list", "write [[device]]")
-    scripts = tuple(_fields(entry, path) for entry in entries)
-    ids = [device_of(script).id for script in scripts]
+    try:
+        script = convert(config.read(path), Script)
+    except ValidationError as error:
+        hint = "`python -m pydoc gpumap.backends.fake.script` shows a script"
+        raise SourceError(f"{path}: {error}", hint) from error
+    ids = [device_of(each).id for each in script.device]
     if repeated := {id_ for id_ in ids if ids.count(id_) > 1}:
         raise SourceError(f"{path}: {min(repeated)} is defined twice", "keep one of them")
-    log = path.parent / script["log"] if "log" in script else None
-    return Script(scripts, log, _host(script.get("host", {}), path))
-
-
-def _host(entry: Any, path: Path) -> FakeHost:
-    if not isinstance(entry, dict):
-        raise SourceError(f"{path}: host must be a table", "write [host]")
-    config.check_keys(entry, tuple(FakeHost.__dataclass_fields__), path)
-    _check_values(entry, "the host", path)
-    return FakeHost(**entry)
-
-
-def _fields(entry: dict[str, Any], path: Path) -> FakeDevice:
-    known = tuple(FakeDevice.__dataclass_fields__)
-    config.check_keys(entry, known, path)
-    _check_values(entry, "a device", path)
-    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
-    if entry.get("fault_in", "upload") not in _COPIES:
-        copies = ", ".join(_COPIES)
-        raise SourceError(f"{path}: fault_in is one of {copies}", "name one of them")
-    if "ref" not in entry or entry.get("fault", "") not in get_args(Fault):
-        faults = ", ".join(get_args(Fault)[1:])
-        raise SourceError(f"{path}: each [[device]] needs a ref; fault is one of {faults}")
-    return FakeDevice(**{**entry, **lists})
-
-
-def _check_values(entry: Mapping[str, Any], what: str, path: Path) -> None:
-    for key, value in entry.items():
-        if not _fits(key, value):
-            pair = f"{key} = {repr(value)[:60]}"
-            hint = "`python -m pydoc gpumap.backends.fake.script` shows a script"
-            raise SourceError(f"{path}: {what} cannot have {pair}", hint)
-
-
-def _fits(key: str, value: Any) -> bool:
-    if key in ("hardware", "features"):
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if key in _WHOLE:
-        return type(value) is int and 0 <= value < _AGES
-    if key not in _RANGES:
-        return isinstance(value, str)
-    low, high = _RANGES[key]
-    return type(value) in (int, float) and (low < value < high or (value == 0 and key in _FROM_0))
+    return script if script.log is None else replace(script, log=str(path.parent / script.log))
 
 
 def features(script: FakeDevice) -> frozenset[Any]:

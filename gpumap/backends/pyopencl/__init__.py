@@ -61,7 +61,28 @@ class PyopenclBackend(ProbedBackend):
 
     def inventory(self) -> Probe:
         """Ask the drivers, in this process; `probe` calls it in the child."""
-        return inventory(self._host)
+        host = self._host
+        try:
+            import pyopencl as cl
+        except ImportError as error:
+            return unloadable(NAME, error, library_line(host))
+        version = cl.VERSION_TEXT
+        try:
+            platforms = cl.get_platforms()
+        except cl.Error as error:
+            missing = error.code == _PLATFORM_NOT_FOUND
+            reason = "no OpenCL driver is installed" if missing else str(error)
+            fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else driver_line(host)
+            lack: Lack | None = "no-driver" if missing else None
+            return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
+        found, notes = _listed(platforms, host)
+        if found:
+            return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
+        reason = "; ".join(notes) or "no platform has a device"
+        fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
+        if any(_unlinked(platform, host) for platform in platforms):
+            fix = f"apt-get install gcc libc6-dev; or {install('opencl-intel')}"
+        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
 
     def open(self, device: Device, clock: Clock) -> PyopenclSession:
         """Open a device, or a part of one; parts of one device share a context.
@@ -88,31 +109,6 @@ class PyopenclBackend(ProbedBackend):
         """Return what its driver lists."""
         listed: Any = str(device.facts.get("features", "")).split()
         return frozenset(listed)
-
-
-def inventory(host: Host) -> Probe:
-    """Ask the drivers, in this process; `probe` calls it in the child."""
-    try:
-        import pyopencl as cl
-    except ImportError as error:
-        return unloadable(NAME, error, library_line(host))
-    version = cl.VERSION_TEXT
-    try:
-        platforms = cl.get_platforms()
-    except cl.Error as error:
-        missing = error.code == _PLATFORM_NOT_FOUND
-        reason = "no OpenCL driver is installed" if missing else str(error)
-        fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else driver_line(host)
-        lack: Lack | None = "no-driver" if missing else None
-        return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
-    found, notes = _listed(platforms, host)
-    if found:
-        return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
-    reason = "; ".join(notes) or "no platform has a device"
-    fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
-    if any(_unlinked(platform, host) for platform in platforms):
-        fix = f"apt-get install gcc libc6-dev; or {install('opencl-intel')}"
-    return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
 
 
 def library_line(host: Host) -> str:
