@@ -10,7 +10,7 @@ every second run has four times the budget. `doctor` asks about sound set-ups: w
 is a false alarm, and is counted.
 
 Every report is read as plain JSON, and compared with rules that are written here once more, not
-taken from gpumap: no speed-up above the number of names, no ideal above
+taken from gpumap: no speed-up above the number of names (2 for both ways at once), no ideal above
 that of distinct pieces of hardware (with fetches: of names), no efficiency above names over pieces,
 each plus 5 %; no overlap above 1; no interval, cause or bare status `ok` where a requested row has
 fewer than six samples. Ends with 1 if a run breaks a rule, or a command its target.
@@ -147,7 +147,7 @@ def wrong(tree: Tree) -> Iterator[str]:
 def _above(row: Tree, hardware: dict[str, set[str]]) -> Iterator[str]:
     """Yield the ratios of a row that are above their ceilings."""
     case, bound = row["case"]["name"], row["case"]["bindings"]
-    names = len(bound)
+    names = 2 if case == "bidir" else len(bound)
     parts = pieces(hardware[each["device"]] for each in bound)
     ideal = names if "fetch" in case else parts
     tops = dict.fromkeys(("speedup", "speedup_over_one"), SLACK * names)

@@ -42,7 +42,7 @@ def unopened(resolution: Resolution, inventory: Inventory) -> OpenDevices:
     clock = inventory.backend(resolution.bindings[0].device.backend).clock()
     sessions = {name: session(name) for name in devices}
     cpus = len(inventory.host.topology.cpus)
-    return OpenDevices(resolution.bindings, sessions, clock, cpus)
+    return OpenDevices(resolution.bindings, sessions, clock, session, cpus)
 
 
 @contextmanager
@@ -68,4 +68,4 @@ def opened(resolution: Resolution, inventory: Inventory) -> Iterator[OpenDevices
 
         sessions = {name: session(name) for name in devices}
         cpus = len(inventory.host.topology.cpus)
-        yield OpenDevices(resolution.bindings, sessions, clock, cpus)
+        yield OpenDevices(resolution.bindings, sessions, clock, session, cpus)

@@ -202,7 +202,7 @@ class ProcessJob:
             sessions, cpus = {binding.name: session}, len(inventory.host.topology.cpus)
             clock = backend.clock()
             try:
-                yield OpenDevices(resolution.bindings, sessions, clock, cpus)
+                yield OpenDevices(resolution.bindings, sessions, clock, lambda _: session, cpus)
             except KeyboardInterrupt:
                 if dead := watch.dead():  # its launcher ends all ranks where one has died
                     self._lost(dead)

@@ -26,8 +26,8 @@ def lane(generation: int) -> float | None:
     return None if rate is None else rate * _ENCODED.get(generation, _MODERN) / 8
 
 
-def limit(devices: Iterable[Device]) -> Limit | None:
-    """Return what the links of these devices carry together, one way; None where one is unknown.
+def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
+    """Return what the links of these devices carry together; None where one is not known.
 
     By the widest and fastest that a link can be: one that idles is slower until it is used. Its
     driver reports that, and may know only a part of the way: NVLink to the host is no PCIe link.
@@ -39,7 +39,8 @@ def limit(devices: Iterable[Device]) -> Limit | None:
         rate = lane(generation) if isinstance(generation, int) else None
         if rate is None or not isinstance(width, int) or device.facts.get("host_page_tables"):
             return None
-        whole += rate * width
+        whole += rate * width * directions
         sources.append(f"PCIe {generation} x{width}")
-    source = f"reported: {', '.join(dict.fromkeys(sources))}"
+    ways = " both ways" if directions > 1 else ""
+    source = f"reported: {', '.join(dict.fromkeys(sources))}{ways}"
     return Limit("bandwidth", whole, "B/s", source, "reported")

@@ -3,6 +3,7 @@
 Cases, each at every size:
 
     h2d, d2h   host to device and back; alone, and all names together against the first one alone
+    bidir      both at once, on two queues of one device, and each way, which it is judged by
     d2d        from one device to another, for each ordered pair, by the route that is really taken
     affine, product    what copies cost a program: `gpumap.bench.breakeven`
 
@@ -23,7 +24,7 @@ from gpumap.bench.cost_models import HELD_BACK
 from gpumap.bench.keys import LADDER, is_call
 from gpumap.bench.link_limit import limit as link_limit
 from gpumap.bench.transfer_headline import is_plain
-from gpumap.bench.verified_copies import Buffers, BufferSlice, HostCopy, PairCopy
+from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate, Limit, Param, Samples
 
 KEY = "transfer"
-CASES = ("h2d", "d2h", "d2d", *WORKLOADS)
+CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
 # 64 B to 16 MiB, closer where the levels of a core's caches end.
 SWEEP = (*(64 * 8**n for n in range(5)), 1 << 20, 1 << 22, 1 << 24)
 # In matrices as large as the largest, of calls of all sizes:
@@ -61,8 +62,8 @@ class Params:
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """Return the directions to and from the host that are measured."""
-        return tuple(way for way in _WAYS if way in self.cases)
+        """Return the directions that are measured: both, where both at once are judged by them."""
+        return tuple(way for way in _WAYS if {way, "bidir"} & {*self.cases})
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -109,28 +110,30 @@ def needs(
     """
     largest = max((*params.sizes, *params.sweep))
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
-    host = 0
+    host, first = 0, one_of_each(bindings)
     for binding in bindings:
         features = sessions[binding.name].features if sessions else ()
         taken = 2 * largest * (2 if "pinned" in features else 1)  # and as many on the host
+        taken *= 2 if "bidir" in params.cases and binding in first else 1  # and the way back
         memory[binding.device.id] += taken
         host += taken
     if params.workloads:  # x, w, y and what proves them
         memory = {id_: taken + _MATRICES * LARGEST for id_, taken in memory.items()}
-        host += (_PROOFS + _WRITTEN * len(one_of_each(bindings))) * LARGEST
+        host += (_PROOFS + _WRITTEN * len(first)) * LARGEST
         largest = max(largest, LARGEST)
     return Plan((), {**memory, "host": host}, largest)
 
 
 class Transfer(Benchmark):
-    """The copies of a plan, on open devices."""
+    """The copies of a plan, on open devices; copies both ways need two queues of a device."""
 
     key = KEY
     work = "whole"
 
     def __init__(self, devices: OpenDevices, params: Params) -> None:
         self.plan = plan(devices.bindings, devices.sessions, params)
-        self._sessions, self._params = devices.sessions, params
+        self._sessions, self._again = devices.sessions, devices.again
+        self._params = params
         self._names = [binding.name for binding in devices.bindings]
         self._largest = 0
         self._buffers: dict[tuple[str, str], Buffers] = {}
@@ -156,6 +159,8 @@ class Transfer(Benchmark):
             source, target = (self._slice(name, "pageable", nbytes) for name in case.names)
             return PairCopy(source, target, sync=sync)
         buffers = [self._slice(name, memory, nbytes) for name in case.names]
+        if case.name == "bidir":
+            return BothWays(buffers[0], self._slice(case.names[0], memory, nbytes, back=True))
         return HostCopy(buffers, case.name, sync=sync)
 
     def metrics(
@@ -173,15 +178,16 @@ class Transfer(Benchmark):
         """Return what the links to the devices carry; nothing is known of other routes."""
         if case.name == "d2d" or is_call(case):
             return None
-        return link_limit(b.device for b in case.bindings)
+        return link_limit((b.device for b in case.bindings), 2 if case.name == "bidir" else 1)
 
-    def _slice(self, name: str, memory: str, nbytes: int) -> BufferSlice:
+    def _slice(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> BufferSlice:
         kind: Any = memory
-        if (name, memory) not in self._buffers:
-            seed = (self._params.seed, self._names.index(name))
-            buffers = Buffers(name, self._sessions[name], self._largest, kind, seed)
-            self._buffers[name, memory] = buffers
-        return self._buffers[name, memory].part(nbytes)
+        key = (name, f"{memory} back" if back else memory)
+        if key not in self._buffers:
+            session = self._again(name) if back else self._sessions[name]
+            seed = (self._params.seed, 2 * self._names.index(name) + back)
+            self._buffers[key] = Buffers(name, session, self._largest, kind, seed)
+        return self._buffers[key].part(nbytes)
 
 
 def _figures(
@@ -207,7 +213,11 @@ def _sequential_times(
     """Return what the same bytes take one after the other, in each block."""
     if case.against is None or case.against not in blocks:
         return None
-    return {block: len(case.names) * seconds for block, seconds in blocks[case.against].items()}
+    first = blocks[case.against]
+    if case.then is None:
+        return {block: len(case.names) * seconds for block, seconds in first.items()}
+    back = blocks.get(case.then, {})
+    return {block: seconds + back[block] for block, seconds in first.items() if block in back}
 
 
 def _sized(
@@ -221,6 +231,8 @@ def _sized(
             together = {**keys, "memory": memory, "pattern": "together", "mode": "sync"}
             if len(able) == len(bindings) > 1:
                 yield _at_once(direction, together, able)
+        if "bidir" in params.cases:
+            yield from _both_ways(able, {**keys, "memory": memory})
     if "d2d" in params.cases:
         largest = size == max(params.sizes)
         for mode in _modes(size):
@@ -249,6 +261,15 @@ def _at_once(direction: str, keys: Mapping[str, Param], bindings: Sequence[Bindi
     return replace(_case(direction, keys, tuple(bindings)), against=first.id)
 
 
+def _both_ways(bindings: Sequence[Binding], keys: Mapping[str, Param]) -> Iterator[Case]:
+    """Yield copies both ways at once, against one way after the other."""
+    for binding in one_of_each(bindings):
+        one = {**keys, "mode": "sync", "pattern": "alone"}
+        there, back = (_case(way, one, (binding,)).id for way in _WAYS)
+        case = _case("bidir", {**one, "pattern": "together"}, (binding,))
+        yield replace(case, against=there, then=back)
+
+
 def _sweep_cases(
     bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
 ) -> Iterator[Case]:
@@ -269,6 +290,7 @@ def _rank(case: Case) -> tuple[bool, ...]:
     """Return what sorts single copies of plain memory first, to and from the host."""
     return (
         case.params["memory"] == "pinned",
+        case.name == "bidir",
         case.params["mode"] == "queued",
         case.params["pattern"] == "together",
         case.name == "d2d",
@@ -308,6 +330,7 @@ def _case(name: str, params: Mapping[str, Param], bindings: tuple[Binding, ...])
     moved = {
         "h2d": Work(bytes_to_device=nbytes * len(bindings)),
         "d2h": Work(bytes_to_host=nbytes * len(bindings)),
+        "bidir": Work(bytes_to_device=nbytes, bytes_to_host=nbytes),
         "d2d": Work(bytes_to_device=nbytes),
     }
     swept, ordered = params["pattern"] == LADDER, name == "d2d"

@@ -3,9 +3,11 @@
 In this order: concurrent copies (`shared`), pairs with the other pairs of their group
 (`outlier_pairs`), each row with its link (`slow`).
 
-N devices with separate links move N times what one does. Below 90 % of that a row has a cause. What
-accounts for all of the time is tried first, then what is known for sure, and last what is left
-over: a link is only blamed for time in which bytes move.
+N devices with separate links move N times what one does; copies both ways on one device are 2 times
+as fast as one after the other, at best. Below 90 % of that a row has a cause. What accounts for all
+of the time is tried first, then what is known for sure, and last what is left over: a link is only
+blamed for time in which bytes move. A link that carries one way at a time is half-duplex: in host
+memory that is normal.
 
 A group has one route, mode and size, and one kind of link as far as that is known (PCIe's
 generation and lanes at either end). A pair is an outlier where its whole interval is below 90 %, or
@@ -46,13 +48,18 @@ _NAMED = 4  # names that are written out
 
 @dataclass(frozen=True, slots=True)
 class Copies(Concurrent):
-    """Concurrent copies, and each of them isolated, by name."""
+    """Concurrent copies, and each of them isolated: by name, or by direction if both ways."""
 
     isolated: Mapping[str, float]  # seconds of one copy, waited for
     moving: Mapping[str, float]  # seconds of one copy more, in a queue
     calls: Mapping[str, float]  # seconds in which the host hands over one of those
-    alone: Estimate  # bandwidth of the first name's copy, waited for
+    bandwidth: Mapping[str, Estimate]  # of one copy, waited for
     states: Callable[[], Mapping[str, LinkState]]  # reads the state of the links, by device id
+
+    @property
+    def both_ways(self) -> bool:
+        """Return whether it is one device, and its copies go both ways."""
+        return self.row.case.name == "bidir"
 
     @property
     def gain(self) -> Estimate:
@@ -68,14 +75,16 @@ class Copies(Concurrent):
     def ideal(self) -> float:
         """Return the gain where nothing is shared, as the slowest device allows it."""
         times = list(self.isolated.values())
-        return len(times) * times[0] / self.slowest if self.slowest > 0.0 else float(len(times))
+        whole = sum(times) if self.both_ways else len(times) * times[0]
+        return whole / self.slowest if self.slowest > 0.0 else float(len(times))
 
 
 def shared(evidence: Copies) -> Explanation | None:
     """Return why copies at once gain less than they could; None where they gain enough."""
-    if evidence.gain.high >= ENOUGH * len(evidence.bindings):
+    best = evidence.ideal if evidence.both_ways else float(len(evidence.bindings))
+    if evidence.gain.high >= ENOUGH * best:
         return None
-    for cause, find in _AT_ONCE:
+    for cause, find in _BOTH_WAYS if evidence.both_ways else _AT_ONCE:
         if (why := find(evidence)) is not None:
             return Explanation(cause, f"{_gained(evidence)}: {why[0]}", _base(evidence) | why[1])
     return None
@@ -83,12 +92,17 @@ def shared(evidence: Copies) -> Explanation | None:
 
 def _base(evidence: Copies) -> dict[str, Estimate]:
     """Return the figures that every cause uses: the gain, and its bandwidths."""
-    together, names = evidence.row.metrics["bandwidth"], Estimate.exact(len(evidence.bindings))
-    return {"gain": evidence.gain, "together": together, "names": names, "alone": evidence.alone}
+    figures = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
+    if evidence.both_ways:
+        return figures | dict(zip(("there", "back"), evidence.bandwidth.values(), strict=True))
+    first = evidence.bandwidth[evidence.row.case.names[0]]
+    return figures | {"names": Estimate.exact(len(evidence.bindings)), "alone": first}
 
 
 def _gained(evidence: Copies) -> str:
-    """Return the text of the gain."""
+    """Return the text of the gain; both ways without the value, which differs by name."""
+    if evidence.both_ways:
+        return f"both ways at once are below {2 * ENOUGH:g} times one after the other"
     count = len(evidence.bindings)
     distinct = len({binding.device.id for binding in evidence.bindings}) == count
     what = "devices" if distinct else "names"
@@ -173,6 +187,13 @@ def _link(evidence: Copies) -> Finding | None:
     return f"they share a link, or the host's memory{where}{inside}", {}
 
 
+def _one_way(evidence: Copies) -> Finding | None:
+    """The link carries one way at a time."""
+    if evidence.on_host:
+        return "both are copies in the host's own memory, where that is normal", {}
+    return "the link, a copy engine or the host's memory carries one way at a time", {}
+
+
 # Cause -> how it is found, in this order; the last one is left over.
 _AT_ONCE: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
     ("cpu-contention", lambda evidence: contended(evidence.row)),
@@ -183,6 +204,12 @@ _AT_ONCE: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
     ("serialised", _calls),
     ("synchronisation", _slower),
     ("shared-link", _link),
+)
+_BOTH_WAYS: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
+    ("cpu-contention", lambda evidence: contended(evidence.row)),
+    ("synchronisation", _waiting),
+    ("serialised", _calls),
+    ("half-duplex", _one_way),
 )
 
 
@@ -202,7 +229,7 @@ def _and(names: Sequence[str]) -> str:
 
 _FEWEST = 3  # of two pairs either may be the outlier
 _BELOW, _ABOVE = 0.9, 1 / 0.9
-CAUSES = ("shared-link", "odd-pair", "slow-link")  # besides those of `explain`
+CAUSES = ("shared-link", "half-duplex", "odd-pair", "slow-link")  # besides those of `explain`
 _WAYS = ("h2d", "d2h")
 SHARE = 0.3  # of the ceiling
 BYTES = 1 << 20  # of smaller copies latency takes its part
@@ -291,7 +318,9 @@ def _why(
 def _evidence(row: Measurement, isolated: Isolated, states: States) -> Copies | None:
     """Return the evidence on a row; None where an isolated copy was not measured."""
     case, bindings = row.case.name, row.case.bindings
-    parts = {binding.name: (case, binding) for binding in bindings}
+    parts = {way: (way, bindings[0]) for way in _WAYS}
+    if case != "bidir":
+        parts = {binding.name: (case, binding) for binding in bindings}
     copy = CopyKey.of(row.case)
     waited = {part: isolated.get(_key(*place, copy, "sync")) for part, place in parts.items()}
     queued = {part: isolated.get(_key(*place, copy, "queued")) for part, place in parts.items()}
@@ -305,7 +334,7 @@ def _evidence(row: Measurement, isolated: Isolated, states: States) -> Copies | 
         {part: one.metrics["issue_interval"].value for part, one in more.items()},
         {part: median(one.samples.queue) for part, one in more.items()
          if one.samples and one.samples.queue},
-        known[bindings[0].name].metrics["bandwidth"],
+        {part: one.metrics["bandwidth"] for part, one in known.items()},
         states,
     )  # fmt: skip
 

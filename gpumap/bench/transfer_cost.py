@@ -76,7 +76,7 @@ SPEC = BenchmarkSpec(
     KEY,
     tuple(map(CaseSpec, CASES)),
     (
-        Family(("h2d", "d2h", "d2d"), ("bytes", "memory", "mode", "pattern"),
+        Family(("h2d", "d2h", "bidir", "d2d"), ("bytes", "memory", "mode", "pattern"),
                ("time", "issue_interval", "bandwidth", "speedup")),
         Family(("h2d", "d2h", "d2d"), ("memory", "mode", "pattern"), MODEL, ".fit"),
         Family(tuple(WORKLOADS), ("resident", "bytes", "memory", "mode", "pattern"),

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 _PLAIN = {"memory": ("pageable", "device"), "mode": ("sync",), "pattern": ("alone", LADDER)}
 _MILLISECOND = 1e-3
 _WAYS = ("h2d", "d2h", "d2d")
+_COPIES = (*_WAYS, "bidir")
 _TOGETHER = "together"
 _SLOW = ("odd-pair", "slow-link")
 
 
 def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what a copy to the first device costs, and whether its link is shared or slow."""
-    copies = [row for row in report.measurements if row.case.name in _WAYS]
+    copies = [row for row in report.measurements if row.case.name in _COPIES]
     rows = [row for row in copies if row.case.requested] or copies
     if not rows:
         return _break_evens(report)
@@ -98,8 +99,9 @@ def _shared(
     if not found or doubtful(report, found[0], "speedup", end) is not None:
         return None
     row, gain = found[0], found[0].metrics["speedup"]
-    count = len(row.case.bindings)
-    who = f"{capital(every(count))} at once"
+    count, who = len(row.case.bindings), f"{capital(every(len(row.case.bindings)))} at once"
+    if row.case.name == "bidir":
+        count, who = 2, "Both ways at once"
     text = f"{who} move {value(gain)} times as much ({interval(gain)}; {count} is ideal)"
     sentences = (alone[0], f"{text}: {because(row)}.", *_evens(report.measurements)[:1], *alone[1:])
     return answer(report, "below", sentences, about(row, "speedup"), end)

@@ -143,6 +143,39 @@ class HostCopy(Copies):
                 events.end(each.name, each.session)
 
 
+class BothWays(Iteration):
+    """An upload on one queue of a device, and a download on another, at the same time."""
+
+    waits = True
+
+    def __init__(self, there: BufferSlice, back: BufferSlice) -> None:
+        self._ways = (HostCopy([there], "h2d", sync=False), HostCopy([back], "d2h", sync=False))
+        self._caller = Caller([there.session])
+
+    def renew(self) -> None:
+        """Bind the calling thread, which waits for both copies."""
+        self._caller.bind()
+
+    def finish(self) -> None:
+        """Let the calling thread run where it did."""
+        self._caller.release()
+
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - two queues, one name
+        """Copy both ways and wait, `iterations` times."""
+        for _ in range(iterations):
+            for each in self._ways:
+                each.queue()
+            for each in self._ways:
+                each.finish()
+
+    def check(self) -> Check:
+        """Copy both ways once more, and return the first check that failed, or one for all."""
+        for each in self._ways:
+            each.spoil()
+        self.queue()
+        return _all([each.compare() for each in self._ways])
+
+
 class PairCopy(Copies):
     """Copies from one device to another; the route is what the session says of each copy."""
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     help="small (4 KiB), medium (1 MiB), large (64 MiB), 1MB or 64B:1GiB:x8; commas between. Or "
     "sweep: the sizes of the model.",
 )
-@cases_option("transfer-cost", "Only these: h2d, d2h, d2d, affine, product.")
+@cases_option("transfer-cost", "Only these: h2d, d2h, bidir, d2d, affine, product.")
 @sweep_option
 @benchmark_options(20.0, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:

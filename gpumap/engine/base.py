@@ -36,11 +36,12 @@ class DeviceInterval:
 
 @dataclass(frozen=True, slots=True)
 class OpenDevices:
-    """A session for each name, and their clock."""
+    """A session for each name, and their clock; `again` opens one more on the device of a name."""
 
     bindings: tuple[Binding, ...]
     sessions: dict[str, Session]
     clock: Clock
+    again: Callable[[str], Session]
     cpus: int  # logical processors of the host
 
 

@@ -3,7 +3,7 @@
 A ceiling that gpumap computed refuses a row; one that a table or a driver reports may
 be wrong itself, so it flags the row. The ceiling of a ratio is a count of devices:
 
-    speedup, speedup_over_one    the names, each of which has its part of the work
+    speedup, speedup_over_one    the names, each of which has its part of the work; 2 both ways
     ideal, ideal_balanced        the pieces of hardware under them; with readbacks the names
     efficiency                   names over pieces: 1 where each name has its own
 
@@ -86,7 +86,7 @@ def _below(figure: Estimate, top: float) -> Estimate:
 
 def _tops(case: Case, work: Parts) -> dict[str, float]:
     """Return the ceiling of each ratio; none where the work of both sides is not the same."""
-    count = len(case.bindings)
+    count = len(case.bindings) if case.then is None else 2
     if work is None or (work == "split" and count == 1):
         return {}
     separate = len(hardware_groups(case.bindings))

@@ -38,6 +38,7 @@ _SHORT = {
     "synchronisation": "the host waits between calls",
     "too-little-work": "there is too little work in a call; use a larger --size",
     "shared-link": "they share a link or memory",
+    "half-duplex": "the link carries one way at a time",
     "host-faster": "the host is faster",
     "odd-pair": "pairs of its sort are faster",
     "slow-link": "its link could carry more",

@@ -60,11 +60,11 @@ Outcome = Literal["pass", "improvement", "regression", "inconclusive"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a report, its control, and the row that its speed-up is measured against."""
+    """A row of a report, its control, and the rows that its speed-up is measured against."""
 
     row: Measurement
     control: Measurement | None
-    reference: Measurement | None
+    references: tuple[Measurement, ...]  # one after the other they do the same work
     controls: Mapping[int, float] = field(default_factory=dict)  # of each block, on its device
 
     @property
@@ -81,7 +81,7 @@ class Row:
         """Return a judged metric, one number for each block; none where it is absent."""
         seconds = _by_block(self.row)
         if metric == SPEEDUP:
-            return _over(self.of_reference(_by_block), seconds)
+            return _over(_sums(map(_by_block, self.references)), seconds)
         if relative and self.control is not None:
             return _over(seconds, _before(self.row) or _by_block(self.control))
         return seconds
@@ -94,12 +94,8 @@ class Row:
         """
         own = _cpu_times(self.row)
         if metric == SPEEDUP:
-            return _over(self.of_reference(_cpu_times), own)
+            return _over(_sums(map(_cpu_times, self.references)), own)
         return _over(own, self.controls)
-
-    def of_reference(self, times: Callable[[Measurement], dict[int, float]]) -> dict[int, float]:
-        """Return some times of the reference; none where there is none."""
-        return {} if self.reference is None else times(self.reference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +169,7 @@ class Pair:
         the difference of their two changes varies less than that of a ratio for each block.
         """
         sides = self.base, self.new
-        before = _changed((side.of_reference(_relative) for side in sides), level)
+        before = _changed((_sums(map(_relative, side.references)) for side in sides), level)
         behind = _changed((_relative(side.row) for side in sides), level)
         return before - behind if before is not None and behind is not None else None
 
@@ -235,9 +231,9 @@ def _rows(report: Report) -> dict[str, Row]:
                     for where in controls}  # fmt: skip
         for row in group:
             if row.case.id in chosen:
-                reference, where = rows.get(row.case.against or ""), ways[row.case.id]
+                references, where = tuple(_references(row, rows)), ways[row.case.id]
                 control, before = controls.get(where), by_block.get(where, {})
-                result[row.case.id] = Row(row, control, reference, before)
+                result[row.case.id] = Row(row, control, references, before)
     return result
 
 
@@ -267,6 +263,16 @@ def _where(row: Measurement) -> tuple[str, ...]:
     """Return what a row runs on: what drives it, and its devices."""
     bindings = row.case.bindings
     return bindings[0].device.backend, *dict.fromkeys(each.device.id for each in bindings)
+
+
+def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[Measurement]:
+    """Yield the rows that do the same work in sequence: copies both ways have two."""
+    case = row.case
+    if case.against is None or case.against not in rows:
+        return
+    yield rows[case.against]
+    if case.then is not None and case.then in rows:
+        yield rows[case.then]
 
 
 def _by_block(row: Measurement) -> dict[int, float]:
@@ -300,6 +306,13 @@ def _before(row: Measurement) -> dict[int, float]:
     """Return the seconds of the control product just before each sample, if there was one."""
     samples = judged_samples(row) or Samples()
     return dict(zip(samples.blocks, samples.control, strict=False))
+
+
+def _sums(rows: Iterable[Mapping[int, float]]) -> dict[int, float]:
+    """Return the sum of the times of rows, in each block that all of them have; none of none."""
+    first, *rest = [*rows] or [{}]
+    shared = (block for block in first if all(block in each for each in rest))
+    return {block: math.fsum((first[block], *(each[block] for each in rest))) for block in shared}
 
 
 def _over(over: Mapping[int, float], under: Mapping[int, float]) -> dict[int, float]:

@@ -206,6 +206,7 @@ class Case(Struct, frozen=True):
         role: solo, each device with its own part, alone; host, what the host does; control, the
             product that tells how fast the machine is; or any other case.
         swept: Whether it is of the sizes that a model is fitted to.
+        then: The id of the case that has to follow `against`: both do its work.
         id: BENCH.CASE[key=value,...]: keys sorted, names joined by + (ordered pairs by >); unique
             in a report, free of hardware. What `compare` joins on and a limit selects by prefix.
     """
@@ -220,6 +221,7 @@ class Case(Struct, frozen=True):
     ordered: bool = False
     role: Role = "measured"
     swept: bool = False
+    then: SomeId | None = None
 
     @property
     def is_control(self) -> bool:

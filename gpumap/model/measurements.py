@@ -34,7 +34,7 @@ _Mark = Literal["throttled"]
 Cause = Literal[
     "shared-hardware", "transfer-bound", "launch-bound", "cpu-contention", "unequal-devices",
     "serialised", "synchronisation", "too-little-work", "unexplained",
-    "shared-link", "odd-pair", "slow-link", "host-faster",
+    "shared-link", "half-duplex", "odd-pair", "slow-link", "host-faster",
 ]  # fmt: skip
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 

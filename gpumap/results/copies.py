@@ -148,14 +148,23 @@ def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
     gains: dict[str, dict[str, list[Measurement]]] = {}
     for row, copy in known:
         if copy.bytes == largest and "speedup" in row.metrics:
-            what = f"all devices at once against one device ({len(row.case.names)} is ideal)"
+            many = len(row.case.names)
+            what = (
+                f"all devices at once against one device ({many} is ideal)"
+                if many > 1
+                else "both ways at once against one after the other (2 is ideal)"
+            )
             way = _what(row.case.name, copy.memory, several=several)
             gains.setdefault(what, {}).setdefault(way, []).append(row)
     for what, ways in gains.items():
-        each = (
-            f"{way} {', '.join(ratio(row, ()) for row in found)}" for way, found in ways.items()
-        )
-        yield f"{what}: {'; '.join(each)}"
+        yield f"{what}: {'; '.join(_gained(way, found) for way, found in ways.items())}"
+
+
+def _gained(way: str, rows: Sequence[Measurement]) -> str:
+    own = (f"{short(row.case)} " if len(row.case.names) == 1 else "" for row in rows)
+    return (
+        f"{way} {', '.join(f'{name}{ratio(row, ())}' for name, row in zip(own, rows, strict=True))}"
+    )
 
 
 ODD = "odd-pair"

@@ -6,7 +6,7 @@ import pytest
 from cases import called
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from worlds import SETTINGS, gpu, rows_on, world
+from worlds import SETTINGS, again, gpu, rows_on, world
 
 from gpumap.backends.fake.script import FakeHost
 from gpumap.bench.breakeven import calls_of, with_break_evens
@@ -23,7 +23,7 @@ HOST = FakeHost(rate=2.0**26, latency=2.0**-14)
 
 def measured(*scripts, settings=SETTINGS):
     here = world(*scripts, host=HOST)
-    benchmark = Transfer(here, Params((), ("affine",)))
+    benchmark = Transfer(replace(here, again=again(here)), Params((), ("affine",)))
     benchmark.plan = replace(benchmark.plan, groups=(calls_of(here.bindings, [SMALL]),))
     return rows_on(here, benchmark, settings)
 

@@ -71,12 +71,13 @@ def test_a_lane(generation, rate):
 
 
 def test_the_links_of_several_devices_add_up():
-    """One that two names share counts once."""
+    """One that two names share counts once; both ways carry twice."""
     told, two = limit([ONE]), device(1, "b", **FIVE)
     assert (told.metric, told.unit, told.origin) == ("bandwidth", "B/s", "reported")
     assert told.value == pytest.approx(63.0e9, rel=1e-2)
     assert limit([ONE, two]).value == pytest.approx(126.0e9, rel=1e-2)
     assert limit([ONE, device(2, "a", **FIVE)]).value == told.value
+    assert limit([ONE], directions=2).value == 2 * told.value
 
 
 @pytest.mark.parametrize("facts", [
@@ -90,7 +91,7 @@ def test_without_both_there_is_none(facts):
     assert limit([ONE, device(1, "b", **facts)]) is None
 
 
-def test_copies_to_and_from_the_host_have_a_link():
+def test_copies_both_ways_have_the_link_twice():
     here = world(gpu(0))
     benchmark = copies_on(here, 400)
     linked, one_way = (Binding("a", ONE),), limit([ONE]).value
@@ -99,5 +100,5 @@ def test_copies_to_and_from_the_host_have_a_link():
         for case in (*benchmark.plan.cases, planned_case("transfer", "d2d", {}, linked, Work()))
     }
     assert {name: top and top.value for name, top in found.items()} == {
-        "h2d": one_way, "d2h": one_way, "d2d": None,
+        "h2d": one_way, "d2h": one_way, "bidir": 2 * one_way, "d2d": None,
     }  # fmt: skip

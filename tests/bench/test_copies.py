@@ -12,7 +12,7 @@ from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Params
-from gpumap.bench.verified_copies import Buffers, HostCopy, PairCopy
+from gpumap.bench.verified_copies import BothWays, Buffers, HostCopy, PairCopy
 from gpumap.machine import topology
 from gpumap.model import replace
 
@@ -85,6 +85,17 @@ def test_copies_to_one_core_are_called_and_waited_for_from_it(sync, count, monke
         assert verified(work).passed
 
 
+@pytest.mark.parametrize("command", [None, "upload", "download"])
+def test_both_ways_checks_both(command):
+    fault = {"fault": "nothing", "fault_in": command, "fault_after": 4} if command else {}
+    here, back = world(gpu(0, **fault), gpu(0)), world(gpu(0, **fault))
+    work = BothWays(part(here, "a", 1), part(back, "a", 2))
+    work.queue(iterations=8)
+    check = verified(work)
+    assert check.passed == (command is None)
+    assert check.nbytes == 2 * N or command
+
+
 def test_sync_waits_after_each_iteration_and_queued_after_all():
     here = world(gpu(0, latency=1.0), gpu(1))
     a = part(here, "a", 1)
@@ -144,11 +155,13 @@ class Late(FakeSession):
 
     def __init__(self, *given):
         super().__init__(*given)
-        self.queued = []
+        self.queued, self.fetched = [], []  # and the bytes of each copy to the host
         for name in ("upload", "download", "copy", "gemm", "run"):
             setattr(self, name, partial(self._later, name))
 
     def _later(self, name, *arguments, **others):
+        if name == "download":
+            self.fetched.append(arguments[1].nbytes)
         self.queued.append(partial(getattr(FakeSession, name), self, *arguments, **others))
         return "peer"
 
@@ -168,3 +181,11 @@ def test_every_case_is_right_though_its_device_is_late(benchmark, features):
     rows = rows_on(here, benchmark(here), replace(SETTINGS, blocks=2))
     assert {r.case.id: r.reason for r in rows if r.status != "ok" and not r.case.skip} == {}
     assert any(row.status == "ok" for row in rows)
+
+
+def test_the_poison_and_the_bytes_of_a_late_device_are_waited_for():
+    """Both are fetched whole: what had not come would be no poison, and no copy."""
+    session = world(gpu(0), kind=Late).sessions["a"]
+    work = HostCopy([Buffers("a", session, N, "pageable", (1, 0)).part(N)], "h2d", sync=True)
+    assert verified(work).passed
+    assert session.fetched == [N, N]

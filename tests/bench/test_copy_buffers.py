@@ -9,15 +9,17 @@ from worlds import gpu, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench import verified_copies as module
-from gpumap.bench.verified_copies import Buffers, HostCopy
+from gpumap.bench.verified_copies import Buffers, HostCopy, PairCopy
 
 N = 5000
+SIZES = (1, 2, 64, 255, N)
 
 
 class _Broken(FakeSession):
     """A device whose copies can be broken at any moment."""
 
     copies = ()  # "upload" or "download" -> what is done in its place
+    fetched = ()  # bytes of each download
 
     def empty(self, shape, dtype):
         made = super().empty(shape, dtype)
@@ -31,6 +33,7 @@ class _Broken(FakeSession):
             self.copies["upload"](target.native, before)
 
     def download(self, source, target, repeat=1):
+        self.fetched = (*self.fetched, target.nbytes)
         before = target.copy()
         super().download(source, target, repeat)
         if "download" in self.copies:
@@ -41,6 +44,13 @@ def broken(nbytes=N, kind=_Broken, **copies):
     session = world(gpu(0), kind=kind).sessions["a"]
     session.copies = copies
     return Buffers("a", session, nbytes, "pageable", (1, 0))
+
+
+def pair():
+    here = world(gpu(0), gpu(1), kind=_Broken)
+    return [
+        Buffers(name, here.sessions[name], N, "pageable", (1, n)) for n, name in enumerate("ab")
+    ]
 
 
 def spoilt(work, buffers, **copies):
@@ -61,8 +71,24 @@ def flipped(at):
     return flip
 
 
+def short(target, before):
+    target[-1:] = before[-1:]
+
+
 def nothing(target, before):
     target[...] = before
+
+
+FAULTS = {"flip": flipped(0), "short": short, "nothing": nothing}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("copy", ["upload", "download"])
+def test_a_fault_that_was_always_there_is_found(copy, fault):
+    """Also one that makes poison as wrong as what is compared with it."""
+    buffers = broken(**{copy: FAULTS[fault]})
+    check = verified(h2d(buffers))
+    assert (check.passed, check.first_bad_offset) == (False, N - 1 if fault == "short" else 0)
 
 
 def test_right_bytes_that_were_there_before_do_not_help_a_copy_that_moves_nothing():
@@ -71,6 +97,16 @@ def test_right_bytes_that_were_there_before_do_not_help_a_copy_that_moves_nothin
     buffers.buffer.native[:] = buffers.source
     assert not verified(h2d(buffers)).passed
     assert broken(kind=_Remembering, download=nothing).wrong_at == 0
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+def test_every_byte_of_a_pair_is_poisoned(nbytes):
+    """An earlier copy's right bytes are there: one that does nothing must not pass by them."""
+    a, b = pair()
+    work = PairCopy(a.part(nbytes), b.part(nbytes), sync=True)
+    assert verified(work).passed
+    work.spoil()
+    assert (b.buffer.native[:nbytes] != a.source[:nbytes]).all()
 
 
 def test_a_fetch_that_brings_no_poison_proves_none():

@@ -2,17 +2,17 @@
 
 import pytest
 from cases import planned_case
-from worlds import gpu, rows_on, world
+from worlds import again, case_of, gpu, rows_on, world
 
 from gpumap.bench.cost_models import HELD_BACK, fits
 from gpumap.bench.transfer import CASES, Params, Transfer, needs
-from gpumap.model import Measurement, Plan, Reason, Samples, Work
+from gpumap.model import Measurement, Plan, Reason, Samples, Work, replace
 
 SMALL = 400
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
 
 
-COPIES = CASES[:3]
+COPIES = CASES[:4]
 
 
 def params(*sizes, cases=COPIES, sweep=()):
@@ -21,7 +21,7 @@ def params(*sizes, cases=COPIES, sweep=()):
 
 def made(*scripts, params=params(), **others):  # noqa: B008 - frozen
     here = world(*scripts, **others)
-    return here, Transfer(here, params)
+    return here, Transfer(replace(here, again=again(here)), params)
 
 
 def cases(*scripts, **given):
@@ -40,7 +40,7 @@ def key(case):
 
 
 def test_the_cases():
-    """Each way alone, all at once, each pair; of the memory that a device has."""
+    """Each way alone, all at once, both ways, each pair; memory that is not there has a reason."""
     found = cases(gpu(0, features=("pinned",)), gpu(1, features=()))
     modes = ("sync", "queued")
     expected = {(way, *held, mode, "alone") for way in ("h2d", "d2h") for mode in modes
@@ -49,6 +49,8 @@ def test_the_cases():
         ("d2d", pair, "device", mode, "alone") for pair in ("a>b", "b>a") for mode in modes
     }
     expected |= {(way, "a+b", "pageable", "sync", "together") for way in ("h2d", "d2h")}
+    expected |= {("bidir", *held, "sync", "together")
+                 for held in (("a", "pageable"), ("b", "pageable"), ("a", "pinned"))}  # fmt: skip
     assert expected == {*found}
     assert {key[4] for key, case in found.items() if case.against} == {"together"}
     assert len(found) == len({case.id for case in found.values()})
@@ -97,12 +99,12 @@ def test_an_id_has_the_keys_in_order():
 
 
 def test_the_memory_that_is_needed():
-    """The largest size: twice for each name, in each kind of memory."""
+    """The largest size: twice for each name, and for the way back of each device."""
     here = world(gpu(0), gpu(1, features=()), gpu(0))
     wanted = params(SMALL, 4096, 64)
-    memory = {"cuda:0": 4 * 4096, "cuda:1": 2 * 4096, "host": 6 * 4096}
+    memory = {"cuda:0": 6 * 4096, "cuda:1": 4 * 4096, "host": 10 * 4096}
     assert Plan((), memory, 4096) == needs(here.bindings, wanted)
-    memory = {"cuda:0": 8 * 4096, "cuda:1": 2 * 4096, "host": 10 * 4096}
+    memory = {"cuda:0": 12 * 4096, "cuda:1": 4 * 4096, "host": 16 * 4096}
     assert Plan((), memory, 4096) == needs(here.bindings, wanted, here.sessions)
 
 
@@ -114,7 +116,7 @@ def test_no_more_memory_is_taken_than_was_said(counted, features, sweep):
     run(here, benchmark)
     assert counted.highest.keys() == {"cuda:0", "cuda:1"}
     for id_, taken in counted.highest.items():
-        assert 2 * 4096 <= taken <= benchmark.plan.memory[id_]
+        assert 4 * 4096 <= taken <= benchmark.plan.memory[id_]
 
 
 def test_large_copies_come_after_the_model_and_one_is_measured_in_any_case():
@@ -142,15 +144,16 @@ def test_memory_that_is_not_to_be_had_is_a_skipped_row():
 
 @pytest.mark.parametrize("nbytes", [1, 64, 4096, 2**20 + 1])
 def test_every_figure_is_the_scripted_one(nbytes):
-    """Latency and bytes over bandwidth; two devices move twice as much."""
+    """Latency and bytes over bandwidth; two devices move twice as much, one both ways not."""
     here, benchmark = made(gpu(0, **EXACT), gpu(1, **EXACT), params=params(nbytes))
     one = 2.0**-10 + nbytes / 2.0**22
-    for (_, names, _, mode, pattern), row in run(here, benchmark).items():
+    for (case, names, _, mode, pattern), row in run(here, benchmark).items():
         if row.status == "skipped":
             continue
         gain = {"together": len(names.split("+"))}.get(pattern, 1)
+        seconds, moved = (2 * one, 2 * nbytes) if case == "bidir" else (one, gain * nbytes)
         own = "issue_interval" if mode == "queued" else "time"
-        figures = {own: one, "bandwidth": gain * nbytes / one}
+        figures = {own: seconds, "bandwidth": moved / seconds}
         figures |= {"speedup": float(gain)} if pattern == "together" else {}
         found = {name: (e.value, e.low, e.high) for name, e in row.metrics.items()}
         assert {n: (pytest.approx(v, rel=1e-9),) * 3 for n, v in figures.items()} == found
@@ -165,19 +168,33 @@ def test_uploads_to_several_devices_are_all_verified():
     assert rows["h2d", "a", "pageable", "sync", "alone"].status == "ok"
 
 
-def test_each_name_has_bytes_of_its_own():
+def test_each_way_of_each_name_has_bytes_and_a_queue_of_its_own():
     """Right bytes of another copy prove nothing of this one."""
     _, benchmark = made(gpu(0), gpu(1))
     benchmark.begin(benchmark.plan.groups[0])
-    cuts = [benchmark._slice(name, "pageable", 400) for name in "ab"]
+    cuts = [benchmark._slice(n, "pageable", 400, back=b) for n in "ab" for b in (False, True)]
     assert len({bytes(cut.source) for cut in cuts}) == len(cuts)
+    # copies both ways have a queue for each: on one they would follow each other
+    ways = benchmark.iteration(case_of(benchmark, "bidir"))._ways
+    there, back = (each._slices[0].session for each in ways)
+    assert there is not back
+    assert there.device == back.device
 
 
-@pytest.mark.parametrize("ways", [("d2h",), ("h2d", "d2d"), CASES])
+@pytest.mark.parametrize("ways", [("bidir",), ("h2d", "bidir"), ("d2h",), ("h2d", "d2d"), CASES])
 def test_what_a_row_is_compared_with_is_a_row_of_the_plan(ways):
     """A reference that is not measured is none: a report with one could not be read back."""
     found = cases(gpu(0), gpu(1), cases=ways).values()
     assert {case.against for case in found if case.against} <= {case.id for case in found}
+
+
+def test_copies_both_ways_are_held_against_each_way_after_the_other():
+    found = {case.id: case for case in cases(gpu(0), cases=CASES).values()}
+    both = [case for case in found.values() if case.name == "bidir"]
+    ways = {(found[case.against].name, found[case.then].name) for case in both}
+    memories = {(case.params["memory"], found[case.then].params["memory"]) for case in both}
+    assert ways == {("h2d", "d2h")}
+    assert {here == there for here, there in memories} == {True}
 
 
 def swept(sizes, held=1.0):

@@ -1,7 +1,8 @@
 """Scripted devices without a command line: bindings, sessions and the clock they share."""
 
 import weakref
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from gpumap.backends.fake import FakeSession
@@ -24,6 +25,7 @@ class World:
     bindings: tuple
     sessions: dict
     clock: FakeClock
+    again: Callable | None = None
     cpus: int = 1
 
 
@@ -115,8 +117,17 @@ def rows_on(here, benchmark, settings=SETTINGS, observer=None, **others):
     return list(Runner(benchmark, here.clock, settings, observer or Silent(), **others).run())
 
 
-def copies_on(here, *sizes, cases=CASES[:3], sweep=()):
-    return Transfer(here, TransferParams(sizes, cases, sweep=sweep))
+def again(here):
+    def opened(name):
+        first = here.sessions[name]
+        return type(first)(first.device, first.script, here.clock, first.engine)
+
+    return opened
+
+
+def copies_on(here, *sizes, cases=CASES[:4], sweep=()):
+    params = TransferParams(sizes, cases, sweep=sweep)
+    return Transfer(replace(here, again=again(here)), params)
 
 
 def case_of(benchmark, name):

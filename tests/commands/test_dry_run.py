@@ -61,6 +61,7 @@ def test_a_device_that_is_planned_for_does_nothing(text):
         session.synchronize()
     with backend.open(session.device, backend.clock()) as opened:
         assert session.features == opened.features
+    assert devices.again("a").device is session.device
 
 
 @pytest.mark.parametrize("bench", ["dot", "chain"])

@@ -37,7 +37,7 @@ def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinne
          spread=0.0, queue=0.0, n=6, **more):  # fmt: skip
     """Return a row of copies, measured; `speedup`, `share` of a ceiling and a route, if given."""
     bindings = tuple(bindings)
-    ends = 1 if case == "d2d" else len(bindings)
+    ends = 2 if case == "bidir" else 1 if case == "d2d" else len(bindings)
     params = {"bytes": nbytes, "memory": memory, "mode": mode, "pattern": pattern}
     rate = ends * nbytes / seconds
     time = "time" if mode == "sync" else "issue_interval"

@@ -53,9 +53,9 @@ def noisy(seconds, blocks=40, noise=0.0, seed=1, machine=None):
 def row(name, times, *, names=("a0",), bench="dot", metric="time", against=None, **others):
     flags = others.pop("flags", ())
     check = others.pop("check", GOOD)
-    gain = others.pop("speedup", None)
+    gain, then = others.pop("speedup", None), others.pop("then", None)
     params, places = {"size": 64, **others}, bound(*names)
-    case = planned_case(bench, name, params, places, model.Work(1), against)
+    case = planned_case(bench, name, params, places, model.Work(1), against, then=then)
     found = location(times, positive=True)
     metrics = {metric: model.Estimate(found.value, found.low, found.high, "s")}
     if gain is not None:

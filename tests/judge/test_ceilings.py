@@ -80,7 +80,8 @@ def devices(*hardware):
 def gained(bench, case, bindings, flags=(), **ratios):
     metrics = {name: model.Estimate.without_interval(value, "1") for name, value in ratios.items()}
     work = model.Work(bytes_to_host=4 if "fetch" in case else 0)
-    planned = planned_case(bench, case, {}, bindings, work)
+    then = "transfer.d2h[]" if case == "bidir" else None
+    planned = planned_case(bench, case, {}, bindings, work, then=then)
     return model.Measurement(planned, "ok", flags=flags, metrics=metrics)
 
 
@@ -99,6 +100,7 @@ TOPS = [
     ("dot", "many", ALIKE, {"speedup": 2, "ideal": 1, "efficiency": 2}),
     ("dot", "many+fetch", ALIKE, {"ideal": 2}),
     ("transfer", "h2d", APART, {"speedup": 2}),
+    ("transfer", "bidir", APART[:1], {"speedup": 2}),
     ("selftest", "b", APART[:1], {"speedup": 1}),
 ]
 

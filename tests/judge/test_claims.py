@@ -52,7 +52,7 @@ def test_copies_claim_the_bandwidth_of_the_largest_and_the_latency_of_the_smalle
         return row(way, SAME, bench="transfer", metric=metric, **keys)
 
     rows = [copy(way, nbytes, mode, memory)
-            for way in ("h2d", "d2h") for nbytes in (400, 4000, 400_000)
+            for way in ("h2d", "d2h", "bidir") for nbytes in (400, 4000, 400_000)
             for mode in ("sync", "queued") for memory in ("pageable", "pinned")]  # fmt: skip
     both = copy("h2d", 400_000, "sync", pattern="together")
     by_id = {one.case.id: one.case.params for one in (*rows, both)}

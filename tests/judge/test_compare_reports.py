@@ -324,8 +324,19 @@ def test_a_speed_up_is_judged_beside_its_time():
         ("dot.one", "time"): "pass", **dict.fromkeys(many, "regression"),
     }  # fmt: skip
     assert judged(pair(1.5), pair(1.9))["dot.many", "speedup"] == "improvement"
-    assert gained(pair(1.9), pair(1.5)).value == pytest.approx(1.5 / 1.9)
     assert (found.verdict, found.value, found.base) == ("pass", pytest.approx(1.0), 1.9)
+
+
+def test_copies_both_ways_are_compared_with_both_ways_alone():
+    """As the report's own speed-up is: what each takes, one after the other."""
+    runs = []
+    for back, both in ((0.01, 0.01), (0.02, 0.012)):
+        first, other = (row(way, noisy(t), bench="transfer", pattern="alone")
+                        for way, t in (("h2d", 0.01), ("d2h", back)))  # fmt: skip
+        ways = row("bidir", noisy(both), bench="transfer", pattern="both", against=first.case.id,
+                   then=other.case.id, speedup=(0.01 + back) / both)  # fmt: skip
+        runs.append(report(first, other, ways, control_row(noisy(0.002))))
+    assert gained(*runs).value == pytest.approx((0.03 / 0.012) / (0.02 / 0.01))
 
 
 @pytest.mark.parametrize("status", ["skipped", "failed"])

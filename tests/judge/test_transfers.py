@@ -32,6 +32,16 @@ def at_once(gain, devices, *, times=None, moving=None, queue=0.0, spread=0.0, wa
     return [*rows, together]
 
 
+def both_ways(gain, device, *, times=(T, T), moving=None, queue=0.0, **more):
+    (binding,) = named(device)
+    rows = []
+    for way, seconds, further in zip(("h2d", "d2h"), times, moving or times, strict=True):
+        rows.append(copy(way, [binding], seconds))
+        rows.append(copy(way, [binding], further, mode="queued", queue=queue))
+    last = copy("bidir", [binding], sum(times) / gain, pattern="together", speedup=gain, **more)
+    return [*rows, last]
+
+
 TWO = (gpu(0), gpu(1))
 CORES = (core(0), core(1))
 UNEQUAL = {"times": [T, 2 * T]}
@@ -64,6 +74,14 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
     # cards copy by themselves; a little foreign work is not half of what is missing
     (at_once(1.2, TWO, around=Around(2.0, 0.5)), "shared-link", {}),
     (at_once(1.2, CORES, around=Around(0.3, 0.0)), "shared-link", {}),
+    (both_ways(1.85, gpu(0)), None, {}),
+    (both_ways(1.2, gpu(0), times=(T, T / 4)), None, {}),  # all that there is
+    (both_ways(1.1, core(0)), "half-duplex", {}),
+    (both_ways(1.1, gpu(0)), "half-duplex",
+     {"gain": 1.1, "together": MOVED["together"], "there": MB / T, "back": MB / T}),
+    (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
+    (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
+    (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
 ])  # fmt: skip
 def test_too_little_gain_has_its_cause(rows, expected, figures):
     why = only(rows, seeing())
