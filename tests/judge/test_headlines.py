@@ -193,7 +193,6 @@ def test_of_several_sizes_the_headline_is_on_the_largest():
     ]
     found = headline(made(measurements=tuple(rows), notes=()))
     assert ("size=128" in found.row, found.value) == (True, 1.9)
-    assert found.text.endswith(" (1 size below)")
 
 
 def test_the_worst_level_wins():
@@ -233,19 +232,6 @@ def test_cpu_contention_is_no_conclusion():
     unclear = verdict("inconclusive", "compare", threshold=0.1, value=None, low=None, high=None)
     found = headline(made("inconclusive", 5, measurements=rows, notes=(), verdicts=(unclear,)))
     assert "Inconclusive: 1 of 1 metric needs more samples to exclude a 10 %" in found.text
-
-
-@pytest.mark.parametrize(("share", "flags", "note"), [
-    (0.97, (), "Excludes 3 % of samples, disturbed by other processes."), (1.0, (), ""),
-    (0.5, ("cpu",), "Measured by CPU time."),
-])  # fmt: skip
-def test_a_headline_tells_which_samples_it_is_of(share, flags, note):
-    row = product("many", "ok", 1.9, 0.01)
-    figures = {**row.metrics, "undisturbed": Estimate.exact(share)}
-    rows = (product("one", "ok"), replace(row, metrics=figures, flags=flags))
-    plain = headline(made(measurements=(rows[0], row), notes=())).text
-    found = headline(made(measurements=rows, notes=()))
-    assert found.text == f"{plain} {note}".rstrip()
 
 
 def test_a_machine_without_a_gpu_is_below():
