@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from cases import planned_case
 from commands.scripts import script
 from expected_runs import scripted
 from golden import held
@@ -22,10 +21,8 @@ from gpumap.model import (
     DeviceRef,
     Estimate,
     Explanation,
-    Fit,
     Kind,
     MapText,
-    Work,
     replace,
 )
 from gpumap.model.io import read
@@ -159,19 +156,6 @@ def test_what_is_not_trusted_has_no_interval_and_a_way_out(state):
     assert ("The samples differ" in found.text) == (state == "wide")
     alone = headline(made(measurements=(product("one", "few"),), notes=()))  # of one device too
     assert (alone.level, alone.low) == ("untrusted", None)
-
-
-def test_copies_without_a_model_answer_all_the_same():
-    """What was measured is the answer; that nothing is told of other sizes comes behind it."""
-    params = {"memory": "pageable", "mode": "sync", "bytes": 4096, "pattern": "alone"}
-    copy = replace(
-        ok(planned_case("transfer", "h2d", params, bindings()[:1], Work(0, 0, 64))),
-        metrics={"time": Estimate(1e-5, 0.9e-5, 1.1e-5, "s")},
-    )
-    fit = Fit("x", copy.case, False, 1, (64,), 0.2, None, {}, ())  # noqa: FBT003
-    found = headline(made(kind="transfer-cost", measurements=(copy,), fits=(fit,), notes=()))
-    assert (found.level, found.value) == ("good", 1e-5)
-    assert "No model: one line or two miss sizes of its sweep." in found.text
 
 
 def test_a_cause_is_named_only_where_its_interval_leaves_out_zero():
