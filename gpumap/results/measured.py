@@ -73,7 +73,7 @@ def _plan(report: Report, result: Measured) -> Iterator[str]:
 
 
 def method(report: Report) -> Iterator[str]:
-    """Yield how it was measured, and how busy the machine was before."""
+    """Yield how it was measured."""
     settings = report.settings
     yield (
         f"median of n samples ± half of its {settings['confidence']:.0%} interval, in this run; "
@@ -95,11 +95,6 @@ def method(report: Report) -> Iterator[str]:
             f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
             "case is verified and measured once, however long that takes"
         )
-    if (before := report.before) is not None and not report.simulated:
-        shares = {"busy": before.busy, "stolen": before.steal}
-        known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
-        load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
-        yield f"machine before: {', '.join([*load, *known])}"
 
 
 def _verified(report: Report) -> str:

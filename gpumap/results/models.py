@@ -45,12 +45,6 @@ def table(fits: Sequence[Fit]) -> Table:
     )
     sizes = fits[0].sizes
     remarks = [f"fitted to {len(sizes)} sizes, {sizes[0]} to {sizes[-1]} bytes"]
-    if held := [fit.held_back for fit in fits if fit.held_back and fit.fits]:
-        worst = max(abs(each.miss) for each in held)
-        remarks.append(
-            f"those that fit also predict {held[0].nbytes} bytes, which were held back, within "
-            f"{worst:.0%}"
-        )
     if any(not fit.fits for fit in fits):
         remarks.append("does not fit: neither one line nor two come within 15% of every size")
     columns = (MODEL[0], MODEL[1], *keys, *MODEL[4:]) if keys else EXCHANGES
