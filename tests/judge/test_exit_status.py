@@ -315,7 +315,6 @@ def test_a_maybe_can_be_let_pass(rows, code, errors):
 @pytest.mark.parametrize(("problems", "rows", "others"), [
     ([("absent", 3)], [row(2.0)], {}),  # something was measured
     ([("absent", 3)], [model.Measurement(case(), "failed", model.Reason("absent", "x"))], {}),
-    ([("absent", 3)], [], {"result": model.Tested(selftest=model.SelfTest())}),
     ([("busy", 3)], [], {}), ([("device-lost", 3)], [], {}), ([("out-of-memory", 3)], [], {}),
     ([("absent", 3), ("wrong-data", 4)], [], {}), ([("absent", 3), ("timeout", 124)], [], {}),
     ([("absent", 3), ("busy", 3)], [], {}), ([("wrong-data", 4)], [], {}), ([], [], {}),
