@@ -97,60 +97,6 @@ def test_only_writers_make_text_printable():
     assert {name for name in MODULES if "escape" in own(imports(name))} == set(TABLE["writers"])
 
 
-def test_no_part_but_a_benchmark_itself_knows_its_name_or_the_names_of_its_parameters():
-    """A row's parameters are read by their type (`bench/keys.py`), or all of them alike."""
-    others = {name: tree for name, tree in TREES.items() if not inside(name, ("bench",))}
-    assert {name: found for name, tree in others.items() if (found := knowing(tree))} == {}
-
-
-def knowing(tree):
-    """Return the comparisons of a case's benchmark, and the reads of one of its parameters."""
-    named = {
-        target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        for target, value in zip(_each(node.targets[0]), _each(node.value), strict=False)
-        if isinstance(target, ast.Name) and _is_params(value)
-    }
-
-    def read(node):
-        return _is_params(node) or (isinstance(node, ast.Name) and node.id in named)
-
-    return [
-        ast.unparse(node)
-        for node in ast.walk(tree)
-        if (isinstance(node, ast.Subscript) and read(node.value))
-        or (isinstance(node, ast.Attribute) and node.attr in ("get", "keys") and read(node.value))
-        or (
-            isinstance(node, ast.Compare)
-            and any(_is_of(n, "bench") or read(n) for n in operands(node))
-        )
-    ]
-
-
-def operands(node):
-    """Return what is compared: single values, and those of tuples."""
-    return [each for side in (node.left, *node.comparators) for each in _each(side)]
-
-
-def _each(node):
-    return node.elts if isinstance(node, ast.Tuple) else [node]
-
-
-def _is_params(node):
-    return _is_of(node, "params")
-
-
-def _is_of(node, name):
-    """Return whether an attribute is a case's, or a row's: `case.bench`, `fit.case.params`."""
-    whose = ("case", "row", "one", "other", "fit", "found")
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == name
-        and ast.unparse(node.value).rpartition(".")[2] in whose
-    )
-
-
 def test_only_the_command_line_touches_the_outer_world():
     """Everything else is given what it needs, and returns or raises."""
     found = {

@@ -2,37 +2,14 @@
 
 import inspect
 import pickle
-import re
 import traceback
 
 import pytest
 
 from gpumap import errors
-from gpumap.errors import Diagnostic, Exit, GpumapError, MapError, QuestionError
+from gpumap.errors import Diagnostic, GpumapError, MapError, QuestionError
 
 CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, GpumapError)]
-
-
-def drawn():
-    """Yield (name, parent, exit code) of each line of the docstring's tree; a code is inherited."""
-    above = []
-    for line in errors.__doc__.splitlines():
-        match = re.match(r"([│├└─ ]*)([A-Z]\w+)(?: +(\d+))?(?: |$)", line)
-        if match is None or (not match[1] and match[2] != "GpumapError"):
-            continue
-        depth = len(match[1]) // 4
-        name, _, code = parent = above[depth - 1] if depth else (None, None, Exit.INTERNAL)
-        code = int(match[3] or code)
-        above[depth:] = [(match[2], parent[0], code)]
-        yield match[2], name, code
-
-
-def test_the_tree_in_the_docstring_is_the_tree():
-    """Every class stands there once, under its base, with its exit code."""
-    actual = {(c.__name__, c.__base__.__name__, int(c.exit_code)) for c in CLASSES}
-    actual = {(n, None if n == "GpumapError" else b, code) for n, b, code in actual}
-    assert actual == set(drawn())
-    assert len(CLASSES) == len(list(drawn()))
 
 
 @pytest.mark.parametrize("kind", CLASSES)

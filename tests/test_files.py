@@ -109,18 +109,6 @@ def test_a_size_of_0_is_not_believed(tmp_path):
     assert read_bytes(path, "file", 1 << 60) == b"x" * 10  # room is for what is there
 
 
-@pytest.mark.skipif(not ROOT, reason="needs root to become another user")
-@pytest.mark.parametrize(("folder", "file"), [(0o755, 0o000), (0o000, 0o644)])
-def test_what_may_not_be_read_is_said(public, folder, file):
-    """A file, or a folder on the way to it, without permission."""
-    path = public / "secret" / "a.map"
-    path.parent.mkdir()
-    path.touch()
-    path.chmod(file)
-    path.parent.chmod(folder)
-    assert as_nobody(lambda: unread(path)) == "permission denied"
-
-
 def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
     """An old one keeps its own, and its reader all of it; a lone surrogate costs no file."""
     path = tmp_path / "report.json"

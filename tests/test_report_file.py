@@ -1,6 +1,5 @@
 """A report's file: its nouns come back as they were, an edit is refused, and so is what is none."""
 
-import copy
 import json
 import math
 import os
@@ -14,7 +13,7 @@ from refusals import refusal
 from report import made_reports
 from report.made_reports import EVERY
 from report_schema import validate
-from saved_reports import COMMANDS, FORMATS, signed, written
+from saved_reports import FORMATS, signed, written
 
 from gpumap import model
 from gpumap.errors import SourceError
@@ -50,26 +49,15 @@ def refused(path):
 @pytest.mark.parametrize("end", EVERY)
 def test_the_nouns_come_back(tmp_path, end):
     """Equal to the last digit, and written again byte for byte, whatever the names are."""
-    for names in (("a", "b"), ("\x1b[2J##[error]\u202e", "b\n|<i>")):
+    for names in (("a", "b"), ("\ud800\x1b[2J##[error]\u202e", "b\n|<i>")):
         report = EVERY[end](names)
         found = again(tmp_path, report)
         assert found == replace(report, version=found.version)
         assert repr(found) == repr(replace(report, version=found.version))
         assert io.written(found) == io.written(report)
         validate(json.loads(io.written(report)))
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_format_shows_what_was_read(name, tmp_path):
-    """As it showed what was measured; JSON byte for byte."""
-    run = written(name)
-    found = io.read(run.path)
-    assert io.written(found) == run.text
-    assert again(tmp_path, found) == found or name == "real"
-    validate(run.tree)
-    for format_ in FORMATS:
-        assert render(format_, found, Style()) == run.others[format_]
-    assert (found.exit_code, found.argv[: len(COMMANDS[name])]) == (run.code, COMMANDS[name])
+        assert io.written(report).replace("\n", "").isprintable()
+        assert "##[" not in io.written(report)
 
 
 def test_a_device_is_listed_once_and_is_the_same_noun(tmp_path):
@@ -99,35 +87,6 @@ def test_a_device_is_written_as_a_map_writes_it(text):
     ref = parse_map(f"a->{text}").entries[0].ref
     assert str(ref) == text
     assert io.typed(io.plain(ref), model.DeviceRef) == ref
-
-
-SENTENCE = st.text(st.characters(), max_size=40)
-
-
-@ANY
-@given(texts=st.tuples(*[SENTENCE] * 6))
-@example(texts=("\ud800",) * 6)
-def test_any_text_comes_back_and_does_nothing(tmp_path, texts):
-    """Escape sequences, markup, lone surrogates: kept in JSON, harmless in the others."""
-    name, driver, argument, hint, key, source = texts
-    report = io.read(written("real").path)
-    devices = tuple(replace(each, driver=driver) for each in report.devices)
-    note = model.Diagnostic("note", name, hint=hint, severity="note")
-    ceiling = model.Ceiling("rate", 1.0, "FLOP/s", 0.5, source, "computed")
-    row = replace(report.measurements[0], ceiling=ceiling)
-    report = replace(
-        report, devices=devices, notes=(note,), argv=(argument,), measurements=(row,),
-        settings=report.settings | {key: name},
-    )  # fmt: skip
-    text = io.written(report)
-    assert text.isascii()
-    assert text.replace("\n", "").isprintable()
-    assert "##[" not in text
-    found = io.read(put(tmp_path, text))
-    assert (found.notes, found.argv, found.settings) == (report.notes, report.argv, report.settings)
-    assert found.devices == devices
-    for format_ in FORMATS:
-        assert render(format_, found, Style(width=200)).replace("\n", "").isprintable()
 
 
 NUMBERS = st.floats() | st.integers(-(10**15), 10**15)
@@ -179,44 +138,6 @@ def test_a_number_of_numpy_is_one():
 
 
 # --- edits
-
-STRANGE = st.sampled_from([
-    None, True, False, 0, -1, 1, 10**18, 0.0, -0.5, 1.5, 1e308, 5e-324, "", "ok", "\x1b[2J",
-    "\ud800", "x" * 300, [], {}, [None], {"": 0}, {"nonfinite": "nan"}, 10**400,
-])  # fmt: skip
-GONE = object()
-
-
-@st.composite
-def edits(draw, tree):
-    """Return a copy of a tree in which something is another thing, or is gone."""
-    tree = copy.deepcopy(tree)
-    place, key = tree, draw(st.sampled_from(sorted(tree.keys() - {"tool", "schema_version"})))
-    while isinstance(place[key], dict | list) and place[key] and draw(st.integers(0, 5)):
-        place = place[key]
-        key = draw(st.sampled_from(list(place) if isinstance(place, dict) else range(len(place))))
-    value = draw(STRANGE | st.just(GONE))
-    if value is GONE:
-        del place[key]
-    else:
-        place[key] = value
-    return tree
-
-
-@settings(max_examples=75, suppress_health_check=list(HealthCheck))
-@pytest.mark.parametrize("name", ["dot", "copies", "selftest", "dot, dry", "limit", "predict"])
-@given(data=st.data())
-def test_whatever_is_edited_is_refused(tmp_path, name, data):
-    """By the digest."""
-    tree = written(name).tree
-    changed = data.draw(edits(tree))
-    path = put(tmp_path, changed)
-    if json.dumps(changed) == json.dumps(tree):
-        io.read(path)
-        return
-    message, hint = refused(path)
-    assert message == "$.digest: it was edited after it was written"
-    assert hint.endswith("a report that was edited proves nothing")
 
 
 def test_an_edit_of_any_key_is_seen(tmp_path):
@@ -275,19 +196,6 @@ def test_another_version_is_refused(tmp_path, version):
     assert hint.startswith("gpumap 0.1 reads it") == (version in (1, 2) and version is not True)
 
 
-@pytest.mark.parametrize("format_", ["html", "junit", "csv", "markdown", "plain"])
-def test_of_another_form_of_a_report_the_file_to_give_is_named(tmp_path, format_):
-    """The JSON of the same run: by its name where both are in one folder."""
-    path = tmp_path / f"page.{format_}"
-    path.write_text(render(format_, io.read(written("check").path), Style()))
-    alone = refused(path)
-    (tmp_path / "page.json").touch()
-    beside = refused(path)
-    assert {alone[0], beside[0]} == {"it is not JSON: expecting value (line 1, column 1)"}
-    assert "--output FILE.json" in alone[1]
-    assert beside[1].endswith(f" {tmp_path}/page.json")
-
-
 @pytest.mark.parametrize(("text", "message"), [
     ("", "it is not JSON: expecting value (line 1, column 1)"),
     ("dev0->cuda0", "it is not JSON: expecting value (line 1, column 1)"),
@@ -305,7 +213,9 @@ def test_of_another_form_of_a_report_the_file_to_give_is_named(tmp_path, format_
 ], ids=lambda text: text[:12])  # fmt: skip
 def test_what_is_no_report_is_refused(tmp_path, text, message):
     """By what it is instead; where that has a place, with it."""
-    assert refused(put(tmp_path, text))[0] == message
+    found, hint = refused(put(tmp_path, text))
+    assert found == message
+    assert "--output" in hint
 
 
 def test_what_would_take_all_memory_is_refused_unread(tmp_path, monkeypatch):
@@ -346,9 +256,9 @@ def many_rows(n):
 def test_the_work_grows_with_the_rows_and_no_faster(tmp_path, format_):
     """Reading and showing: each further row takes as many calls as those before it."""
     work = []
-    for n in (100, 200, 300):
+    for n in (1, 100, 200, 300):  # the first loads what it takes
         report = many_rows(n)
         path = put(tmp_path, io.written(report))
         action = (io.read, path) if format_ is None else (render, format_, report, Style(120))
         work.append(calls(*action))
-    assert work[2] - work[1] <= 1.1 * (work[1] - work[0])
+    assert work[3] - work[2] <= 1.1 * (work[2] - work[1])

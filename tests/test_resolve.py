@@ -1,7 +1,6 @@
 """From a map to devices: all or nothing, and what is worth knowing about the result."""
 
 import json
-from unittest.mock import Mock
 
 import pytest
 
@@ -12,7 +11,7 @@ from gpumap.inventory import Inventory
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Entry, Kind, Probe, replace
 from gpumap.parse import parse_map
-from gpumap.resolve import _why_not, default_map, resolve, resolve_all
+from gpumap.resolve import default_map, resolve, resolve_all
 
 UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
@@ -251,19 +250,6 @@ def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, mes
     assert problem.message == f"a: {message}{why}"
 
 
-def test_a_kind_whose_backend_is_not_installed():
-    """The reason of each backend, the fix of the first; nothing falls back to the cpu."""
-    inventory = Inventory(Host({"OCL_ICD_VENDORS": "/nowhere"}, FOUR))
-    probes = [inventory.probe(name) for name in DEFAULTS[Kind.CUDA]]
-    if any(device.kind is Kind.CUDA for probe in probes for device in probe.devices):
-        pytest.skip("there is a CUDA device here")
-    (found,) = absent("a->cuda0", inventory)
-    reasons = [p.reason or _why_not(Kind.CUDA, p) for p in probes]
-    each = (f"{p.name}: {why}" for p, why in zip(probes, reasons, strict=True))
-    assert found.message.endswith(": " + "; ".join(each))
-    assert probes[0].fix == found.hint
-
-
 class Amds(Finding):
     kinds = frozenset({Kind.ROCM})
 
@@ -408,16 +394,6 @@ def test_cores_that_share_all_of_their_hardware_get_one_name():
         for n in range(4)
     )))  # fmt: skip
     assert str(default_map(inventory)) == "dev0->cpu0"
-
-
-def test_who_is_interrupted_ends_what_it_asked(monkeypatch):
-    """The threads that wait for children would be waited for at the end."""
-    inventory, ended = Inventory(Host({}, FOUR)), []
-    monkeypatch.setattr("gpumap.inventory.end_all", lambda: ended.append(True))
-    inventory._backends["numpy"] = Mock(spec=("probe",), probe=Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        inventory.ask(["numpy"])
-    assert ended == [True]
 
 
 def test_several_backends_are_no_name():

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 from contextlib import suppress
-from itertools import product
 
 import pytest
 from hypothesis import assume, example, given
@@ -13,9 +12,6 @@ from tables import table
 
 from gpumap.errors import SourceError
 from gpumap.session_file import (
-    RULES,
-    STRATEGIES,
-    SYNC_TYPES,
     Assignment,
     Node,
     Session,
@@ -109,26 +105,6 @@ def test_quotes_keep_what_is_meant_literally():
     """As in a shell: single quotes keep all, double quotes all but what is expanded in them."""
     (found,) = assignments("K='$(touch x)`\"'\"'a;b|c'\"#d", "s.cfg")
     assert found.words == ("$(touch x)`\"'a;b|c'#d",)
-
-
-@pytest.mark.parametrize("quote", ["{}", '"{}"', "'{}'"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n # a comment: $(touch x)\n", "  \n\t"])
-@pytest.mark.parametrize("before", ["", "export ", "  ", "export\t", "\ufeff"])
-@pytest.mark.parametrize("array", ["({0} {1} )", "({0}\n{1})", "({0} \t#)\n{1} )"])
-def test_what_is_written_is_what_is_read(quote, end, before, array):
-    """In whatever quotes, line ends and arrays; types and strategies are those of BSP alone."""
-    words = [quote.format(word) for word in ("cuda1,cpu0", "node1.cluster:opencl0:0.1")]
-    for rule, type_, strategy in product(RULES, ("", *SYNC_TYPES), ("", *STRATEGIES)):
-        values = {"MODELCLASS": "M", "BSP_SYNC_TYPE": type_, "RULE": rule,
-                  "BSP_EXCH_STRATEGY": strategy, "MODELFILE": "a.b-c/d"}  # fmt: skip
-        lines = [f"{key}={quote.format(value)}" for key, value in values.items()]
-        session = told(end.join([f"{before}DEVICES={array.format(*words)}", *lines, ""]))
-        assert (session.rule, session.modelfile, session.modelclass) == (rule, "a.b-c/d", "M")
-        exchanged = (type_ or None, strategy or None) if rule == "BSP" else (None, None)
-        assert (session.sync_type, session.strategy) == exchanged
-        assert {node.host: node.devices for node in session.nodes} == {
-            "localhost": ("cuda1", "cpu0"), "node1.cluster": ("opencl0:0.1",),
-        }  # fmt: skip
 
 
 PIECES = st.sampled_from(

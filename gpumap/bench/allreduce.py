@@ -23,7 +23,7 @@ from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.errors import QuestionError
-from gpumap.judge.doubts import about, doubtful, largest, other_doubts, unsupported
+from gpumap.judge.doubts import about, doubtful, largest, unsupported
 from gpumap.judge.inconclusive import too_few
 from gpumap.judge.phrases import answer, interval, value
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work, replace
@@ -177,10 +177,10 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what the fastest algorithm takes at the largest size; a slow native one is no good."""
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
-    rows, end = largest(rows, size_of)
+    rows = largest(rows, size_of)
     known = [row for row in rows if "time" in row.metrics and not too_few(row)]
     best = min(known, key=_time, default=rows[0])
-    if (doubt := doubtful(report, best, "time", end)) is not None:
+    if (doubt := doubtful(report, best, "time")) is not None:
         return doubt
     time, native = best.metrics["time"], [row for row in known if row.case.name == _NATIVE]
     size, ranks = amount(int(best.case.params["bytes"])), len(best.case.names)
@@ -188,18 +188,14 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     gain = best.metrics.get("speedup")
     text = f"{what} {value(time)} with {best.case.name} ({interval(time)})"
     if gain is None or best.case.name == _NATIVE or not native:
-        return answer(
-            report, "good", (f"{text}.", *other_doubts(report, best)), about(best, "time"), end
-        )
+        return answer(report, "good", (f"{text}.",), about(best, "time"))
     if not gain.has_interval or gain.low <= _CLEARLY:
         more = f"{value(gain)} times as fast as the library's own."
-        return answer(report, "good", (f"{text}, {more}",), about(best, "time"), end)
+        return answer(report, "good", (f"{text}, {more}",), about(best, "time"))
     lib = native[0].metrics["time"]
     text = f"{what} {value(lib)} with the library's own ({interval(lib)}); {best.case.name} does it"
     fix = f"Choose --algorithm {best.case.name}."
-    return answer(
-        report, "below", (f"{text} in {value(time)}.", fix), about(native[0], "time"), end
-    )
+    return answer(report, "below", (f"{text} in {value(time)}.", fix), about(native[0], "time"))
 
 
 def _time(row: Measurement) -> float:
@@ -210,7 +206,7 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
     """Yield what the headline claims: the time of the fastest algorithm at the largest size."""
     known = [row for row in rows if "time" in row.metrics]
     if known:
-        yield min(largest(known, size_of)[0], key=_time).case.id, "time"
+        yield min(largest(known, size_of), key=_time).case.id, "time"
 
 
 SPEC = BenchmarkSpec(

@@ -37,7 +37,7 @@ from gpumap.engine.sampling import BUSY, times
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import played
 from gpumap.errors import Unsupported
-from gpumap.judge.doubts import about, doubtful, largest, other_doubts, single_device, unsupported
+from gpumap.judge.doubts import about, doubtful, largest, single_device, unsupported
 from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import Case, Group, Plan, Reason, Work
 from gpumap.text import short
@@ -246,12 +246,12 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what fusing gains at the most rows, over kernels one by one and over the host."""
     if (nothing := unsupported(report, [r for r in rows if r.case.name != HOST])) is not None:
         return nothing
-    rows, end = largest(rows, size_of)
+    rows = largest(rows, size_of)
     fused = next((row for row in rows if row.case.name == "fused"), None)
     if fused is None:
         first = next((row for row in rows if row.status == "ok"), rows[0])
-        return single_device(report, first, f"{first.case.name} on {{}} takes {{}}", "time", end)
-    if (doubt := doubtful(report, fused, "speedup", end)) is not None:
+        return single_device(report, first, f"{first.case.name} on {{}} takes {{}}", "time")
+    if (doubt := doubtful(report, fused, "speedup")) is not None:
         return doubt
     gain, over = fused.metrics["speedup"], fused.metrics.get("speedup_over_host")
     subject, where = about(fused, "speedup"), names(fused.case.bindings)
@@ -263,9 +263,8 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         worth = worth and over.low > 1.0
         if over.high < 1.0:
             text += f", but the host is faster: {value(over)} times. Use more rows."
-            return answer(report, "below", (text,), subject, end)
-    more = other_doubts(report, fused)
-    return answer(report, "good" if worth else "below", (f"{text}{host}.", *more), subject, end)
+            return answer(report, "below", (text,), subject)
+    return answer(report, "good" if worth else "below", (f"{text}{host}.",), subject)
 
 
 def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,6 @@ from gpumap.judge.doubts import (
     because,
     doubtful,
     largest,
-    other_doubts,
     single_device,
     unsupported,
 )
@@ -281,17 +280,17 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what several devices gain, by `many` at the largest size; or what one device does."""
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
-    rows, end = largest(rows, size_of)
+    rows = largest(rows, size_of)
     several = [row for name in _SEVERAL for row in rows if row.case.name == name]
     many = next((r for r in several if not (r.reason and r.reason.code == "one-device")), None)
     if many is None:
-        return _single(report, rows, end)
-    if (doubt := doubtful(report, many, "speedup", end)) is not None:
+        return _single(report, rows)
+    if (doubt := doubtful(report, many, "speedup")) is not None:
         return doubt
-    return _gain(report, rows, many, end)
+    return _gain(report, rows, many)
 
 
-def _gain(report: Report, rows: Sequence[Measurement], many: Measurement, end: str) -> Headline:
+def _gain(report: Report, rows: Sequence[Measurement], many: Measurement) -> Headline:
     gain, subject = many.metrics["speedup"], about(many, "speedup")
     ideal = many.metrics["ideal"].value if "ideal" in many.metrics else len(many.case.bindings)
     one = next((row for row in rows if row.case.id == many.case.against), None)
@@ -300,14 +299,12 @@ def _gain(report: Report, rows: Sequence[Measurement], many: Measurement, end: s
     fetched = () if many.case.name != "many" else _fetched(rows)
     if subject.cause == "unequal-devices":
         text = f"{who} ({interval(gain)}): {_unequal(rows, many)}"
-        return answer(report, "below", (text, *fetched), subject, end)
+        return answer(report, "below", (text, *fetched), subject)
     best = "" if subject.cause == _SHARED else f"; {value(Estimate.exact(ideal))} is ideal"
     text = f"{who} ({interval(gain)}{best})"
     if gain.value >= ENOUGH * ideal and many.explanation is None:
-        return answer(
-            report, "good", (f"{text}.", *fetched, *other_doubts(report, many)), subject, end
-        )
-    return answer(report, "below", (f"{text}: {because(many)}.", *fetched), subject, end)
+        return answer(report, "good", (f"{text}.", *fetched), subject)
+    return answer(report, "below", (f"{text}: {because(many)}.", *fetched), subject)
 
 
 def _fetched(rows: Sequence[Measurement]) -> tuple[str, ...]:
@@ -331,14 +328,13 @@ def _unequal(rows: Sequence[Measurement], many: Measurement) -> str:
     return f"{text} Split by speed, {value(better)} is possible."
 
 
-def _single(report: Report, rows: Sequence[Measurement], end: str) -> Headline:
+def _single(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what one device computes in a second."""
     first = next((row for row in rows if row.status == "ok"), rows[0])
-    found = single_device(report, first, "{} computes {}", "rate", end)
+    found = single_device(report, first, "{} computes {}", "rate")
     if found.level != "good" or len(report.bindings) > 1:
         return found
-    text = found.text.removesuffix(end)
-    return replace(found, text=f"{text} Map a second device to compare.{end}")
+    return replace(found, text=f"{found.text} Map a second device to compare.")
 
 
 def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
@@ -356,8 +352,8 @@ SPEC = BenchmarkSpec(
              "speedup_observed", "undisturbed")),),
     command=("bench", "dot"),
     recipe=DotRecipe,
-    columns=("case", "on", "time", "rate", "of peak", "speed-up", "ideal", "of ideal", "efficiency",
-             "overlap", "error", "n", "trust", "status"),
+    columns=("case", "on", "time", "rate", "of peak", "speed-up", "of ideal", "overlap", "error",
+             "n", "trust", "status"),
     title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),
     speedups=True,
     row_key=ProductKey,

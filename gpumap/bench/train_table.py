@@ -8,9 +8,9 @@ from gpumap import units
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import Column
 from gpumap.figures import estimate, spread
-from gpumap.judge.doubts import about, doubtful, other_doubts, single_device, unsupported
+from gpumap.judge.doubts import about, doubtful, single_device, unsupported
 from gpumap.judge.inconclusive import ENOUGH, conclusive
-from gpumap.judge.phrases import answer, interval, others, percent, value
+from gpumap.judge.phrases import answer, interval, percent, value
 from gpumap.model import Estimate
 from gpumap.model.measurements import PHASES
 from gpumap.text import middle
@@ -123,7 +123,6 @@ COLUMNS = (
     Column("examples/s", cell=_rate),
     "speed-up",
     "of ideal",
-    "efficiency",
     Column("loss", cell=_metric("loss", "{:.4f}")),
     Column("accuracy", cell=_metric("accuracy", "{:.1%}")),
     "error",
@@ -148,15 +147,14 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
     networks = list(dict.fromkeys(str(row.case.params.get("network")) for row in rows))
-    end = others(len(networks) - 1, "network")
     rows = [row for row in rows if row.case.params.get("network") == networks[-1]]
     rows = [row for row in rows if row.case.name == "step"] or rows
     most = max(len(row.case.names) for row in rows)
     several = [row for row in rows if len(row.case.names) == most]
     best = max(several, key=lambda row: _known_gain(row.metrics.get("speedup")))
     if most == 1:
-        return single_device(report, best, "{} trains {} examples", "examples_per_s", end)
-    if (doubt := doubtful(report, best, "speedup", end)) is not None:
+        return single_device(report, best, "{} trains {} examples", "examples_per_s")
+    if (doubt := doubtful(report, best, "speedup")) is not None:
         return doubt
     gain, rate = best.metrics["speedup"], best.metrics.get("examples_per_s")
     rule = best.case.params.get("rule")
@@ -165,9 +163,8 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     text += f"{by} ({interval(gain)}; {most} is ideal)"
     if gain.value >= ENOUGH * most:
         much = f": {rate.value:,.0f}/s." if rate is not None else "."
-        more = other_doubts(report, best)
-        return answer(report, "good", (f"{text}{much}", *more), about(best, "speedup"), end)
-    return answer(report, "below", (f"{text}. {_why(best)}.",), about(best, "speedup"), end)
+        return answer(report, "good", (f"{text}{much}",), about(best, "speedup"))
+    return answer(report, "below", (f"{text}. {_why(best)}.",), about(best, "speedup"))
 
 
 def judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

@@ -44,18 +44,17 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         return nothing
     plain = [fit for fit in report.fits if _plain(fit.case)]
     fit = next((f for way in _WAYS for f in plain if f.case.name == way), None)
-    rows, end = largest(rows, size_of)
+    rows = largest(rows, size_of)
     copy = next(
         (r for way in _WAYS for r in rows if r.case.name == way and _plain(r.case)), rows[0]
     )
     metric = next((m for m in ("time", "issue_interval", "bandwidth") if m in copy.metrics), "time")
-    if (doubt := doubtful(report, copy, metric, end)) is not None:
+    if (doubt := doubtful(report, copy, metric)) is not None:
         return doubt
     cost, model = _cost(copy, metric), _model(fit)
-    found = _shared(report, rows, (cost, *model), end) or _slow(report, rows, cost, end)
-    return found or answer(
-        report, "good", (cost, *model, *_evens(report.measurements)), about(copy, metric), end
-    )
+    found = _shared(report, rows, (cost, *model)) or _slow(report, rows, cost)
+    sentences = (cost, *model, *_evens(report.measurements))
+    return found or answer(report, "good", sentences, about(copy, metric))
 
 
 def judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
@@ -91,12 +90,10 @@ def _plain(case: Case) -> bool:
 # --- links
 
 
-def _shared(
-    report: Report, rows: Sequence[Measurement], alone: Sequence[str], end: str
-) -> Headline | None:
+def _shared(report: Report, rows: Sequence[Measurement], alone: Sequence[str]) -> Headline | None:
     """Return that copies at once gain too little, where the report has a cause of it."""
     found = [row for row in rows if row.explanation and row.case.params["pattern"] == _TOGETHER]
-    if not found or doubtful(report, found[0], "speedup", end) is not None:
+    if not found or doubtful(report, found[0], "speedup") is not None:
         return None
     row, gain = found[0], found[0].metrics["speedup"]
     count, who = len(row.case.bindings), f"{capital(every(len(row.case.bindings)))} at once"
@@ -104,7 +101,7 @@ def _shared(
         count, who = 2, "Both ways at once"
     text = f"{who} move {value(gain)} times as much ({interval(gain)}; {count} is ideal)"
     sentences = (alone[0], f"{text}: {because(row)}.", *_evens(report.measurements)[:1], *alone[1:])
-    return answer(report, "below", sentences, about(row, "speedup"), end)
+    return answer(report, "below", sentences, about(row, "speedup"))
 
 
 def _is_slow(row: Measurement) -> bool:
@@ -116,7 +113,7 @@ def _is_slow(row: Measurement) -> bool:
     return own is None or group is None or own.value < group.value
 
 
-def _slow(report: Report, rows: Sequence[Measurement], cost: str, end: str) -> Headline | None:
+def _slow(report: Report, rows: Sequence[Measurement], cost: str) -> Headline | None:
     """Return which copies are slower than others of their sort, or than their link."""
     found = [row for row in rows if _is_slow(row)]
     found = [row for row in found if doubtful(report, row, "bandwidth") is None]
@@ -126,7 +123,7 @@ def _slow(report: Report, rows: Sequence[Measurement], cost: str, end: str) -> H
     text = f"Copies {_where(row)} ({row.case.name}) are slow: {value(rate)} ({interval(rate)})."
     more = (f"{counted(len(found) - 1, 'more row')} too.",) if len(found) > 1 else ()
     sentences = (text, f"{capital(because(row))}.", *more, cost)
-    return answer(report, "below", sentences, about(row, "bandwidth"), end)
+    return answer(report, "below", sentences, about(row, "bandwidth"))
 
 
 # --- the model

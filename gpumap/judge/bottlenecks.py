@@ -348,13 +348,8 @@ def _waiting(evidence: Evidence) -> Finding | None:
     outside = _outside(evidence)
     if outside is None or outside < MAIN * evidence.shortfall:
         return None
-    empty = evidence.row.samples.empty_sync if evidence.row.samples else None
     text = f"{time_of(outside)} of {time_of(evidence.time)} pass while no device works"
-    figures = {"outside": seconds(outside)}
-    if empty is not None:
-        text += f"; waiting for nothing takes {time_of(empty)}"
-        figures["empty_sync"] = seconds(empty)
-    return text, figures
+    return text, {"outside": seconds(outside)}
 
 
 def _little(evidence: Evidence) -> Finding | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.judge.inconclusive import out_of_time, too_few, undecided
+from gpumap.judge.inconclusive import out_of_time, too_few
 from gpumap.judge.phrases import (
     About,
     answer,
@@ -12,7 +12,6 @@ from gpumap.judge.phrases import (
     interval,
     longer,
     names,
-    others,
     percent,
     roughly,
     sentence,
@@ -50,19 +49,16 @@ def requested_rows(rows: Iterable[Measurement]) -> list[Measurement]:
     return [row for row in rows if row.case.requested]
 
 
-def largest(
-    rows: Sequence[Measurement], amount: Callable[[Case], int]
-) -> tuple[list[Measurement], str]:
-    """Return the rows of the largest measured size, and the text on the other sizes.
+def largest(rows: Sequence[Measurement], amount: Callable[[Case], int]) -> list[Measurement]:
+    """Return the rows of the largest measured size.
 
     Args:
         rows: of one benchmark.
         amount: returns how much a case does.
     """
-    sizes = {amount(row.case) for row in rows}
-    done = {amount(row.case) for row in rows if row.status == "ok"}
-    most = max(done or sizes, default=0)
-    return [row for row in rows if amount(row.case) == most], others(max(len(sizes) - 1, 0))
+    done = [row for row in rows if row.status == "ok"]
+    most = max((amount(row.case) for row in done or rows), default=0)
+    return [row for row in rows if amount(row.case) == most]
 
 
 def about(row: Measurement, metric: str) -> About:
@@ -95,23 +91,23 @@ def because(row: Measurement) -> str:
     return _SHORT.get(why, why)
 
 
-def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> Headline | None:
+def doubtful(report: Report, row: Measurement, metric: str) -> Headline | None:
     """Return that a row's metric is inconclusive, and the fix; None if it is conclusive."""
     figure = row.metrics.get(metric)
     time = row.time
     if out_of_time(row):
         text = f"No conclusion: no time was left for {row.case.name} on {names(row.case.bindings)}."
         again = f"Repeat with {longer(report)}."
-        return answer(report, "untrusted", (text, again), About(row.case.id), end)
+        return answer(report, "untrusted", (text, again), About(row.case.id))
     if row.status != "ok":
         why = row.reason.text if row.reason else row.status
         text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} was not measured:"
-        return answer(report, "untrusted", (f"{text} {sentence(why)}",), About(row.case.id), end)
+        return answer(report, "untrusted", (f"{text} {sentence(why)}",), About(row.case.id))
     shown = figure if figure is not None and not figure.impossible else time
     why_not, fixes = _uncertainty(report, row, figure)
     if shown is None:
         text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} has no figure."
-        return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."), end=end)
+        return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."))
     if not fixes:
         return None
     how = {
@@ -125,7 +121,7 @@ def doubtful(report: Report, row: Measurement, metric: str, end: str = "") -> He
     again = f"epeat {' or '.join(fixes)}."
     more = (f"{why_not}; r{again}",) if why_not else (f"R{again}",)
     subject = About(row.case.id, metric if shown is figure else "time", shown)
-    return answer(report, "untrusted", (first, *more), subject, end)
+    return answer(report, "untrusted", (first, *more), subject)
 
 
 def _reference(report: Report, row: Measurement) -> str:
@@ -165,26 +161,16 @@ def _contention(report: Report, row: Measurement) -> str | None:
     return note.message.partition(":")[0].capitalize() if note else None
 
 
-def other_doubts(report: Report, row: Measurement) -> tuple[str, ...]:
-    """Return how many other requested rows have too few samples."""
-    count = sum(other.case.id != row.case.id for other in undecided(report.measurements))
-    return (
-        f"{counted(count, 'other row')} {'has' if count == 1 else 'have'} too few samples.",
-    ) * (count > 0)
-
-
-def single_device(
-    report: Report, row: Measurement, form: str, metric: str, end: str = ""
-) -> Headline:
+def single_device(report: Report, row: Measurement, form: str, metric: str) -> Headline:
     """Return the headline of one device; `form` has fields for its name and figure."""
-    if (doubt := doubtful(report, row, metric, end)) is not None:
+    if (doubt := doubtful(report, row, metric)) is not None:
         return doubt
     figure = row.metrics[metric]
     peak = row.ceiling
     share = f", {percent(peak.share)} of its peak" if peak and peak.metric == metric else ""
     text = f"{form.format(middle(row.case.names[0]), value(figure))} ({interval(figure)}){share}."
     subject = About(row.case.id, metric, figure)
-    return answer(report, "good", (text, *other_doubts(report, row)), subject, end)
+    return answer(report, "good", (text,), subject)
 
 
 # --- what failed

@@ -194,14 +194,7 @@ def is_absent(report: Report) -> bool:
     """Return whether nothing was measured, only because a device or backend is absent."""
     untouched = all(row.status == "skipped" for row in report.measurements)
     why = {(problem.diagnostic.code, problem.exit) for problem in report.errors}
-    return untouched and why == {_ABSENT} and not _began(report)
-
-
-def _began(report: Report) -> bool:
-    """Return whether a self-test has moved bytes already."""
-    from gpumap.model import Tested
-
-    return isinstance(report.result, Tested) and report.result.selftest is not None
+    return untouched and why == {_ABSENT}
 
 
 def skipped(report: Report, verdicts: Iterable[Verdict]) -> Report:

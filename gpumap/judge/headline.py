@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.judge.phrases import (
     ENDS,
-    LIMIT,
     About,
     answer,
     fix,
     interval,
     longer,
-    percent,
     roughly,
     sentence,
     value,
@@ -105,23 +103,11 @@ def measured(report: Report, of_bench: AnswerOf) -> Headline:
     missed = [gate for gate in gates if gate.level == "below"]
     if report.status == "no" and missed:  # whatever else is inconclusive
         return missed[0]
-    own = _by_what(own_answer(report, rows), rows)
+    own = own_answer(report, rows)
     passed = None if gates or report.exit_code else _passed(report)
     # what a gate could decide is decided, whatever else of its rows is inconclusive
     candidates = [*gates, passed if passed and own.level == "untrusted" else own]
     return max(candidates, key=lambda each: LEVELS.index(each.level))  # of several the first
-
-
-def _by_what(plain: Headline, rows: Sequence[Measurement]) -> Headline:
-    """Return a headline with the note that disturbed samples are excluded, if some are."""
-    row = next((row for row in rows if row.case.id == plain.row), None)
-    share = row.metrics.get("undisturbed") if row else None
-    if row is None or share is None or share.value >= 1.0:
-        return plain
-    excluded = percent(1.0 - share.value)
-    note = f"Excludes {excluded} of samples, disturbed by other processes."
-    text = f"{plain.text} {'Measured by CPU time.' if 'cpu' in row.flags else note}"
-    return plain._replace(text=text) if len(text) <= LIMIT else plain
 
 
 def _gates(report: Report) -> Iterator[Headline]:

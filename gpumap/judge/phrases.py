@@ -46,14 +46,10 @@ def answer(
     level: Level,
     sentences: Iterable[str],
     about: About | None = None,
-    end: str = "",
 ) -> Headline:
-    """Compose a headline of the sentences that fit; `end` follows them.
-
-    An untrusted one has no interval and no cause.
-    """
+    """Compose a headline of the sentences that fit; an untrusted one has no interval, no cause."""
     before = SIMULATED if report.simulated else ""
-    room = LIMIT - len(before) - len(end)
+    room = LIMIT - len(before)
     text = ""
     for sentence in sentences:
         if not text:
@@ -65,7 +61,7 @@ def answer(
     known = figure is not None and level != "untrusted" and figure.has_interval
     return Headline(
         level,
-        f"{before}{text}{end}",
+        f"{before}{text}",
         about.row,
         about.metric,
         _finite(figure.value) if figure else None,
@@ -156,11 +152,6 @@ def longer(report: Report) -> str:
     if not isinstance(had, int | float):
         return "a larger --budget"
     return f"--budget {math.ceil(_TIMES_LONGER * had)}s"
-
-
-def others(count: int, noun: str = "size") -> str:
-    """Return the suffix of a headline on one of several sizes."""
-    return f" ({units.counted(count, noun)} below)" if count else ""
 
 
 def _finite(number: float) -> float | None:

@@ -30,7 +30,7 @@ from gpumap.files import read_text
 from gpumap.model import field_types, results
 from gpumap.model.devices import Binding, Device
 from gpumap.model.field_types import Number, Version, Word
-from gpumap.model.json_text import ANOTHER_FORM, MEASURE_AGAIN, MEASURED, Refused, parse, text
+from gpumap.model.json_text import MEASURE_AGAIN, MEASURED, Refused, parse, text
 from gpumap.model.maps import DeviceRef, Estimate, Kind, Unit
 from gpumap.version import __version__
 
@@ -415,7 +415,4 @@ def _error(path: Path, refused: Refused) -> SourceError:
     where = "" if refused.path == "$" else f"{refused.path}: "
     message = f"{where}{refused.reason}"
     cut = message if len(message) <= _SHOWN else f"{message[: _SHOWN - 1]}…"
-    hint, beside = refused.hint, path.with_suffix(".json")
-    if hint == ANOTHER_FORM and beside != path and beside.exists():
-        hint = f"give the report beside it, {beside}"
-    return SourceError(f"cannot read the report {path}: {cut}", hint)
+    return SourceError(f"cannot read the report {path}: {cut}", refused.hint)

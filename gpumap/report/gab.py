@@ -4,10 +4,9 @@
 `gab-smaller` is for customSmallerIsBetter and has times, sizes, losses. What is neither better nor
 worse where it grows is in none of them, and so is what JSON cannot hold: infinity and NaN.
 
-    [{"name", "unit", "value", "range", "extra"}]
+    [{"name", "unit", "value", "range"}]
 
-`range` is the interval, ``[low, high]``, left out where there is none; `extra` is how many samples
-there were, and flags.
+`range` is the interval, ``[low, high]``, left out where there is none.
 """
 
 from __future__ import annotations
@@ -55,10 +54,8 @@ def _smaller_is_better(metric: Metric) -> bool | None:
 
 
 def _entry(metric: Metric, point: Point) -> dict[str, Any]:
-    figure, cells = point.figure, point.record.cells
+    figure = point.figure
     entry = {"name": f"{point.name} {metric.name}", "unit": metric.unit, "value": figure.value}
     if figure.has_interval:
         entry["range"] = f"[{figure.low!r}, {figure.high!r}]"
-    about = [f"n={cells['n']}"] if cells.get("n") else []
-    extra = " ".join([*about, *filter(None, [cells.get("flags")])])
-    return {**entry, "extra": extra} if extra else entry
+    return entry

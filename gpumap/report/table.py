@@ -1,7 +1,7 @@
 """Tables of text, laid out as lines that fit their room.
 
-First names are cut in the middle, then columns are left out, the least telling first, then cells
-are wrapped between words. Where that is not enough each row becomes lines of its own.
+First columns are left out, the least telling first, then cells are wrapped between words. Where
+that is not enough each row becomes lines of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.escape import printable
-from gpumap.text import narrow, pieces, width
+from gpumap.text import pieces, width
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Sequence
@@ -32,8 +32,6 @@ _DISPENSABLE = (
     "over host", "n", "of ideal", "vs control", "accuracy", "loss", "n1/2", "misses by",
     "latency",
 )  # fmt: skip
-# Columns of names and ids, and how far they are cut: before columns are left out, and after.
-_CUT = {"on": (12, 8), "case": (18, 12), "network": (12, 8), "copy": (12, 8)}  # fmt: skip
 _WRAPPED = 24  # columns of a text from which on it may be wrapped
 _WORDS = 12  # columns that wrapped text has at least
 # An interval is one word, and so is a figure with its unit.
@@ -79,12 +77,10 @@ def lines(table: Table, room: int | None, *, whole: bool = False) -> Iterator[Li
     whole = whole or table.of_names
     hidden: list[str] = []
     if room is not None:
-        columns = columns if whole else _cut(columns, room, 0)
         for name in () if whole else _DISPENSABLE:
             if _total(columns) > room and name in table.columns:
                 columns = [column for column in columns if column[0] != name]
                 hidden.append(name)
-        columns = _cut(columns, room, 1)
     widths = _widths(columns, right, room)
     if widths is None:
         yield from _stacked(table, right, room or PIPED)
@@ -127,20 +123,6 @@ def _wide(column: Sequence[str]) -> int:
 
 def _total(columns: Columns) -> int:
     return _INDENT + sum(map(_wide, columns)) + GAP * (len(columns) - 1)
-
-
-def _cut(columns: Columns, room: int, stage: int) -> Columns:
-    """Cut names so far that the table fits, if they stay apart."""
-    found = []
-    over = _total(columns) - room
-    for column in columns:
-        wide, cells = _wide(column), column[1:]
-        most = max(_CUT.get(column[0], (wide, wide))[stage], wide - over, width(column[0]))
-        short = tuple(narrow(cell, most) for cell in cells)
-        kept = most >= wide or len({*short}) < len({*cells})
-        found.append(column if kept else (column[0], *short))
-        over -= wide - _wide(found[-1])
-    return found
 
 
 def _widths(columns: Columns, right: Container[str], room: int | None) -> list[int] | None:

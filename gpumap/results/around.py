@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.report.diagnostics import SHOWN
 from gpumap.report.parts import Section, Text
 from gpumap.results import mapped
 
@@ -47,9 +46,7 @@ def around(
 
 
 def aside(report: Report) -> Iterator[Section]:
-    """Yield why nothing was done, if that was allowed, and what else comes before all figures."""
-    if report.status == "skipped":
-        yield Section("aside", (Text(tuple(_skipped(report)), look="unclear"),))
+    """Yield what comes before all figures."""
     if found := tuple(warnings(report)):
         yield Section("aside", (Text(found, look="below", filled=True),))
 
@@ -65,11 +62,3 @@ def warnings(report: Report) -> Iterator[str]:
     for note in report.notes:
         if note.code == DISTURBED:
             yield f"{note.severity}: {note.message}"
-
-
-def _skipped(report: Report) -> Iterator[str]:
-    for problem in report.errors[:SHOWN]:
-        yield f"skipped: {problem.diagnostic.message}"
-    if len(report.errors) > SHOWN:
-        more = len(report.errors) - SHOWN
-        yield f"... and {more} more; --format json lists them all"

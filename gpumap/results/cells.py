@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpumap.model import Case, Check, Estimate, Measurement
 
 _RATES = {"rate": "FLOP/s", "bandwidth": "B/s"}
-_VERBOSE = ("of peak", "ideal", "efficiency", "overlap", "error", "check", "route", "status")
+_VERBOSE = ("of peak", "overlap", "error", "check", "route", "status")
 _RATIO = "speed-up"
 _FLAGGED = 4  # rows that a flag's line names
 _NOISY = "unstable"  # the flag of a row of more than one value
@@ -155,8 +155,6 @@ _CELLS: dict[str, Callable[[Measurement], str]] = {
     "status": lambda row: " ".join(row.flags) or row.status,
     "error": lambda row: _checked(row.check),
     "check": lambda row: _checked(row.check),
-    "ideal": lambda row: estimate(row.metrics.get("ideal")),
-    "efficiency": lambda row: estimate(row.metrics.get("efficiency")),
     "overlap": lambda row: estimate(row.metrics.get("overlap")),
 }
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.answers import of_bench
 from gpumap.judge.headline import MEASURED, Question, measured
-from gpumap.judge.inconclusive import too_few
 from gpumap.report.parts import Section, Text
 from gpumap.results import ResultSpec, charts, mapped, records, rows
 from gpumap.results.around import STOPPED, around, aside, stopped
@@ -74,14 +73,12 @@ def _plan(report: Report, result: Measured) -> Iterator[str]:
 
 
 def method(report: Report) -> Iterator[str]:
-    """Yield how it was measured, and how busy the machine was before."""
+    """Yield how it was measured."""
     settings = report.settings
     yield (
         f"median of n samples ± half of its {settings['confidence']:.0%} interval, in this run; "
         f"seed {settings['seed']}; {_verified(report)}"
     )
-    if any(too_few(row) for row in rows.shown(report)):
-        yield "n under 6: too few samples for an interval, a cause or a verdict; raise --budget"
     kept = [row.metrics["undisturbed"].value for row in report.measurements
               if "undisturbed" in row.metrics and "cpu" not in row.flags]  # fmt: skip
     if any(share < 1.0 for share in kept):
@@ -98,11 +95,6 @@ def method(report: Report) -> Iterator[str]:
             f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
             "case is verified and measured once, however long that takes"
         )
-    if (before := report.before) is not None and not report.simulated:
-        shares = {"busy": before.busy, "stolen": before.steal}
-        known = [f"{share:.0%} {word}" for word, share in shares.items() if share is not None]
-        load = [] if before.load1 is None else [f"load {before.load1:.2f}"]
-        yield f"machine before: {', '.join([*load, *known])}{_blas(report)}"
 
 
 def _verified(report: Report) -> str:
@@ -112,14 +104,6 @@ def _verified(report: Report) -> str:
     if right < len(taken):
         return f"only {right} of {len(taken)} results verified"
     return "every result verified" if taken else "nothing was measured"
-
-
-def _blas(report: Report) -> str:
-    if not any("numpy" in row.case.backend for row in report.measurements):
-        return ""
-    libraries = report.fingerprint.libraries if report.fingerprint else {}
-    core = libraries.get("openblas_core")
-    return f"; OpenBLAS {libraries.get('openblas')} for {core}" if core else ""
 
 
 def recorded(report: Report, result: Measured) -> Iterator[Record]:  # noqa: ARG001 - of any result

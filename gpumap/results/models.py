@@ -6,26 +6,24 @@ import math
 from typing import TYPE_CHECKING
 
 from gpumap import units
+from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import is_call
 from gpumap.bench.registry import how
 from gpumap.bench.sweeps import sweeps
 from gpumap.figures import estimate, spread
 from gpumap.report.table import Table
 from gpumap.results.cells import placed
-from gpumap.text import listed
+from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.bench.sweeps import Sweep
-    from gpumap.model import Case, Estimate, Fit, Measurement, Report
-
-    Place = Callable[[Case], str]  # what the column "on" has
+    from gpumap.model import Estimate, Fit, Measurement, Report
 
 
 MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "lines", "misses by")
 EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
-_NAMED = 3  # what has no model, that is named one by one
 _TOO_FEW = "too few sizes were measured: raise --budget"
 
 
@@ -36,7 +34,9 @@ def table(fits: Sequence[Fit]) -> Table:
     keys = how(fits[0].case)
     rows = tuple(
         (
-            *_which(fit.case, place),
+            fit.case.name,
+            place(fit.case),
+            *map(str, how(fit.case).values()),
             *(spread(fit.metrics.get(metric)) for metric in metrics),
             str(fit.regimes),
             _missed(fit),
@@ -45,12 +45,6 @@ def table(fits: Sequence[Fit]) -> Table:
     )
     sizes = fits[0].sizes
     remarks = [f"fitted to {len(sizes)} sizes, {sizes[0]} to {sizes[-1]} bytes"]
-    if held := [fit.held_back for fit in fits if fit.held_back and fit.fits]:
-        worst = max(abs(each.miss) for each in held)
-        remarks.append(
-            f"those that fit also predict {held[0].nbytes} bytes, which were held back, within "
-            f"{worst:.0%}"
-        )
     if any(not fit.fits for fit in fits):
         remarks.append("does not fit: neither one line nor two come within 15% of every size")
     columns = (MODEL[0], MODEL[1], *keys, *MODEL[4:]) if keys else EXCHANGES
@@ -58,29 +52,14 @@ def table(fits: Sequence[Fit]) -> Table:
 
 
 def lacking(report: Report) -> Iterator[str]:
-    """Yield of what there is no model, and why, where other sizes were requested."""
+    """Yield of how many copies there is no model, and why, where other sizes were requested."""
     copies = [row for row in report.measurements if not is_call(row.case)]
-    sweep = [row for row in copies if row.case.swept]
-    if len(sweep) == len(copies):
-        return  # the sweep itself was requested: its rows say what they lack
-    place = placed(row.case for row in sweep)
-    found: dict[tuple[str, ...], list[Measurement]] = {}
-    for row in sweep:
-        found.setdefault(_which(row.case, place), []).append(row)
-    known = {_which(fit.case, place) for fit in report.fits}
-    without: dict[str, list[str]] = {}
-    for which, rows in found.items():
-        if which not in known:
-            why = next((row.reason.text for row in rows if row.reason), _TOO_FEW)
-            without.setdefault(why, []).append(" ".join(which))
-    alone = len(without) == 1 and not report.fits  # there is nothing to tell apart
-    for why, those in without.items():
-        yield "no model" + ("" if alone else f" of {listed(those, _NAMED)}") + f": {why}"
-
-
-def _which(case: Case, place: Callable[[Case], str]) -> tuple[str, ...]:
-    """Return what distinguishes a size sweep: ``h2d``, ``a``, ``pinned``, ``async``."""
-    return case.name, place(case), *map(str, how(case).values())
+    fitted = {fit.id for fit in report.fits}
+    without = [row for row in copies if row.case.swept and fit_id(row.case) not in fitted]
+    if without and not all(row.case.swept for row in copies):
+        count = counted(len({fit_id(row.case) for row in without}), "kind")
+        why = next((row.reason.text for row in without if row.reason), _TOO_FEW)
+        yield f"no model of {count} of copies: {why}"
 
 
 def _missed(fit: Fit) -> str:
@@ -97,7 +76,7 @@ _ENDS = {
 }
 
 
-def break_evens(rows: Sequence[Measurement], *, whole: bool) -> Iterator[Table]:
+def break_evens(rows: Sequence[Measurement]) -> Iterator[Table]:
     """Yield a table with a row for each workload and device, if there are any."""
     found = sweeps(rows)
     if not found:
@@ -109,7 +88,7 @@ def break_evens(rows: Sequence[Measurement], *, whole: bool) -> Iterator[Table]:
         line[sweep.resident] = _break_even_text(sweep)
     table_rows = tuple((*line, *ways.values()) for line, ways in lines.items())
     title = "break-even: the size of x from which a device beats all cores of the host"
-    yield Table(title, BREAK_EVENS, table_rows, tuple(_remarks(found, place, whole=whole)))
+    yield Table(title, BREAK_EVENS, table_rows, tuple(_remarks(found)))
 
 
 def _break_even_text(sweep: Sweep) -> str:
@@ -132,22 +111,12 @@ def _from(figure: Estimate, sweep: Sweep) -> str:
     return "never" if math.isinf(figure.low) else f"never, or from {_amount(figure.low)}"
 
 
-def _remarks(found: Sequence[Sweep], place: Place, *, whole: bool) -> Iterator[str]:
-    for why, words in _ENDS.items():
-        if short := [sweep for sweep in found if sweep.stopped == why]:
-            every = len(short) == len(found) and not whole
-            yield words if every else f"{_all(short, place, whole=whole)}: {words}"
-    reasons: dict[str, list[Sweep]] = {}
-    for sweep in found:
-        for row in sweep.failed[:1]:  # larger sizes fail alike
-            reasons.setdefault(row.reason.text if row.reason else "", []).append(sweep)
-    yield from (f"{_all(those, place, whole=whole)}: {text}" for text, those in reasons.items())
+def _remarks(found: Sequence[Sweep]) -> Iterator[str]:
+    """Yield why sizes were not looked at or failed, each reason once."""
+    yield from (words for why, words in _ENDS.items() if why in {each.stopped for each in found})
+    failed = (row for sweep in found for row in sweep.failed)
+    yield from dict.fromkeys(row.reason.text for row in failed if row.reason)
 
 
 def _amount(nbytes: float) -> str:
     return units.single(nbytes, "B")
-
-
-def _all(found: Sequence[Sweep], place: Place, *, whole: bool) -> str:
-    names = list(dict.fromkeys(f"{sweep.text} on {place(sweep.head.case)}" for sweep in found))
-    return listed(names, len(names) if whole else _NAMED)

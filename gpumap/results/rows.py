@@ -5,10 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.bench.registry import find, key, loaded, sizes
-from gpumap.figures import estimate
-from gpumap.judge.inconclusive import conclusive
 from gpumap.model import replace
 from gpumap.report.table import Table
 from gpumap.results import cells
@@ -18,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.bench.registry import BenchmarkSpec
-    from gpumap.model import Case, Estimate, Fit, Measurement, Report
+    from gpumap.model import Case, Fit, Measurement, Report
 
-_ABOVE_ONE = 1.005  # more than a rounding
 _ODD = "odd-pair"  # a cause
 _NAMED = 3  # skipped rows that are named one by one
 
@@ -58,7 +54,7 @@ def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) ->
         from gpumap.results import models
 
         yield from [models.table(fits)] if fits else []
-        yield from models.break_evens(report.measurements, whole=verbose)
+        yield from models.break_evens(report.measurements)
 
 
 def _renamed(report: Report) -> Report:
@@ -129,31 +125,12 @@ def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
 
 
 def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool) -> Iterator[str]:
-    solid = conclusive(group)
     yield from spec.legend(group) if spec.legend and verbose else ()
     yield from () if verbose else cells.solo_rates(group)
-    whole = [row for row in solid if "fetch" not in row.metrics]  # else its ideal is an estimate
-    if any("efficiency" in r.metrics and r.metrics["efficiency"].low > _ABOVE_ONE for r in whole):
-        yield "efficiency above 1: alone a device was slower than beside others (idling, caches)"
-    for row in group if verbose else ():
-        if (figure := row.metrics.get("speedup_over_one")) is not None:
-            yield f"Theano's ratio, {row.case.name} over one without a fetch: {estimate(figure)}"
-    for row in solid:
-        if (figure := row.metrics.get("fetch")) is not None:
-            yield f"{row.case.name}: {_fetched(figure, row.metrics['time'])}"
     yield from _explanations(group, verbose=verbose)
     yield from cells.flags(group)
     yield from spec.remarks(group) if spec.remarks else ()
     yield from _reasons(group)
-
-
-def _fetched(figure: Estimate, time: Estimate) -> str:
-    """Return what a fetch costs; of noise around 0 at most its upper end, or the iteration's."""
-    if figure.low > 0.0:
-        return f"the fetch costs {estimate(figure)} per iteration"
-    most = units.time_of(min(figure.high, time.high))
-    bound = f": at most {most} per iteration" if figure.high > 0.0 else ""
-    return f"the fetch has no measurable cost{bound}"
 
 
 def _explanations(group: Sequence[Measurement], *, verbose: bool) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 import jsonschema
 import pytest
 from flat_report import loads
-from report_schema import SCHEMA
+from report_schema import SCHEMA, validate
 from saved_reports import COMMANDS, signed, written
 
 
@@ -31,18 +31,9 @@ def test_a_report_is_shown_as_its_run_showed_it(gpumap, name):
     run = written(name)
     plain, json_ = (gpumap("report", str(run.path), "--format", f) for f in ("plain", "json"))
     assert (plain.out, json_.out) == (run.others["plain"], run.text)
+    validate(run.tree)
     assert plain.err == re.sub(of_the_run, "", run.err, flags=re.MULTILINE)
     assert (plain.code, json_.code) == (0, 0)
-
-
-def test_a_comparison_is_shown_again(reports):
-    """It is a report as any other."""
-    outputs = ("--output", "json=c.json", "--output", "plain=c.txt")
-    judged = reports("compare", "first.json", "second.json", *outputs)
-    plain, json_ = (reports("report", "c.json", "--format", f) for f in ("plain", "json"))
-    written_ = tuple((reports.folder / name).read_text() for name in ("c.txt", "c.json"))
-    assert (plain.out, json_.out) == written_
-    assert (plain.err, plain.code) == (judged.err, 0)
 
 
 def test_the_schema_is_the_published_one(gpumap):

@@ -70,9 +70,9 @@ def thin(row, n):
 
 def slow(time, *spans, **more):
     """Return a group that takes so many products' time; spans are in products too."""
-    figures = {key: more.pop(key) for key in ("cpu", "empty_sync", "sampled") if key in more}
+    figures = {key: more.pop(key) for key in ("cpu", "sampled") if key in more}
     cpu = {"cpu": (figures["cpu"] * SOLO,) * N} if "cpu" in figures else {}
-    rest = {"empty_sync": figures.get("empty_sync"), "iterations": figures.get("sampled", 1)}
+    rest = {"iterations": figures.get("sampled", 1)}
     scaled = [(a * SOLO, b * SOLO) for a, b in spans]
     return group(time * SOLO, samples(time * SOLO, *scaled, **cpu, **rest), **more)
 
@@ -131,7 +131,7 @@ LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
     (slow(2, *ALL, cpu=3.04), "shared-hardware", {}),
     # each has its core, and is slower beside the other all the same
     (slow(1.4, (0, 1.4), (0, 1), cpu=2.8), "shared-hardware", {}),
-    (slow(1.5, *ONE, cpu=3, empty_sync=2e-6), "synchronisation", {"outside": SOLO / 2}),
+    (slow(1.5, *ONE, cpu=3), "synchronisation", {"outside": SOLO / 2}),
     # outside is before the first start and after the last stop
     (slow(2, (0, 1), (0.4, 1.4)), "synchronisation", {"outside": 0.6 * SOLO}),
     (slow(2, (0, 1), (0.49, 1.49)), "synchronisation", {}),

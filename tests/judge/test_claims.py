@@ -91,17 +91,6 @@ def test_what_is_only_shown_is_an_alarm_where_it_is_certainly_slower():
     assert words(dot(), few)["many+fetch", "time"] == "shown"
 
 
-def test_no_time_for_what_is_judged_is_inconclusive_and_for_the_rest_shown():
-    """In either report. A row that was not planned is missing, judged or not."""
-    gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}
-    for name, word in (("one", "inconclusive"), ("many+fetch", "shown")):
-        rows = (replace(r, **gone) if r.case.name == name else r for r in dot().measurements)
-        short = replace(dot(), measurements=tuple(rows))
-        assert words(dot(), short)[name, "time"] == words(short, dot())[name, "time"] == word
-    fewer = replace(dot(), measurements=dot().measurements[:-1])
-    assert words(dot(), fewer)["many+fetch", "time"] == "missing"
-
-
 def test_a_row_without_time_is_inconclusive_whichever_of_its_metrics_is_judged():
     """It has one verdict for all of them."""
     gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}

@@ -297,19 +297,6 @@ def test_what_is_no_pass_is_an_error(rows, code, status, errors):
     assert (code, status, errors) == ended(outcome(*rows))
 
 
-@pytest.mark.parametrize(
-    "exit_", [Exit.ABSENT, Exit.WRONG_DATA, Exit.TIMEOUT, Exit.INTERRUPTED, Exit.QUESTION, Exit(70)]
-)
-def test_how_a_run_ended_counts_before_its_limits(exit_):
-    """A lost device or wrong data must be heard first; the limits are no pass all the same."""
-    problem = model.Problem(Diagnostic("x", "x"), exit_)
-    found = outcome(row(1.0), errors=(problem,))
-    open_ = gated(report(thin(), errors=(problem,), exit_code=exit_), Gate())
-    assert (open_.exit_code, open_.status) == (exit_, STATUS[exit_])
-    assert found.exit_code == exit_
-    assert [problem.diagnostic.code for problem in found.errors] == ["x", "limit"]
-
-
 @pytest.mark.parametrize(("rows", "code", "errors"), [
     ([row(1.8, 1.7, 1.9)], 0, [("inconclusive", 0)]),
     ([row(1.0)], 1, [("limit", 1)]), ([], 1, [("missing", 1)]),
@@ -325,23 +312,9 @@ def test_a_maybe_can_be_let_pass(rows, code, errors):
     assert ended(own) == (0, "ok", [("inconclusive", 0)])
 
 
-def test_what_is_absent_can_be_skipped():
-    """Exit 0, and nothing has passed; by default its limits are missing beside its own code."""
-    lost = model.Measurement(case(), "skipped", model.Reason("stopped", "not measured"))
-    found = outcome(lost, errors=(model.Problem(ABSENT, 3),), exit_code=3, if_absent="skip")
-    plain = outcome(lost, errors=(model.Problem(ABSENT, 3),), exit_code=3)
-    assert ended(plain) == (3, "absent", [("absent", 3), ("missing", 1)])
-    assert ended(found) == (0, "skipped", [("absent", 0)])
-    assert [(v.id, v.verdict) for v in found.verdicts] == [(ID, "skipped")]
-    assert found.errors[0].diagnostic == replace(ABSENT, severity="note")
-    dry = outcome(plans=(model.Plan(()),))  # it judges nothing
-    assert (ended(dry), dry.verdicts) == ((0, "ok", []), ())
-
-
 @pytest.mark.parametrize(("problems", "rows", "others"), [
     ([("absent", 3)], [row(2.0)], {}),  # something was measured
     ([("absent", 3)], [model.Measurement(case(), "failed", model.Reason("absent", "x"))], {}),
-    ([("absent", 3)], [], {"result": model.Tested(selftest=model.SelfTest())}),
     ([("busy", 3)], [], {}), ([("device-lost", 3)], [], {}), ([("out-of-memory", 3)], [], {}),
     ([("absent", 3), ("wrong-data", 4)], [], {}), ([("absent", 3), ("timeout", 124)], [], {}),
     ([("absent", 3), ("busy", 3)], [], {}), ([("wrong-data", 4)], [], {}), ([], [], {}),

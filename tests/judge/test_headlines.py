@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from cases import planned_case
 from commands.scripts import script
 from expected_runs import scripted
 from golden import held
@@ -22,10 +21,8 @@ from gpumap.model import (
     DeviceRef,
     Estimate,
     Explanation,
-    Fit,
     Kind,
     MapText,
-    Work,
     replace,
 )
 from gpumap.model.io import read
@@ -161,19 +158,6 @@ def test_what_is_not_trusted_has_no_interval_and_a_way_out(state):
     assert (alone.level, alone.low) == ("untrusted", None)
 
 
-def test_copies_without_a_model_answer_all_the_same():
-    """What was measured is the answer; that nothing is told of other sizes comes behind it."""
-    params = {"memory": "pageable", "mode": "sync", "bytes": 4096, "pattern": "alone"}
-    copy = replace(
-        ok(planned_case("transfer", "h2d", params, bindings()[:1], Work(0, 0, 64))),
-        metrics={"time": Estimate(1e-5, 0.9e-5, 1.1e-5, "s")},
-    )
-    fit = Fit("x", copy.case, False, 1, (64,), 0.2, None, {}, ())  # noqa: FBT003
-    found = headline(made(kind="transfer-cost", measurements=(copy,), fits=(fit,), notes=()))
-    assert (found.level, found.value) == ("good", 1e-5)
-    assert "No model: one line or two miss sizes of its sweep." in found.text
-
-
 def test_a_cause_is_named_only_where_its_interval_leaves_out_zero():
     row = product("many", "ok", 1.0, 0.01)
     named = []
@@ -193,7 +177,6 @@ def test_of_several_sizes_the_headline_is_on_the_largest():
     ]
     found = headline(made(measurements=tuple(rows), notes=()))
     assert ("size=128" in found.row, found.value) == (True, 1.9)
-    assert found.text.endswith(" (1 size below)")
 
 
 def test_the_worst_level_wins():
@@ -233,19 +216,6 @@ def test_cpu_contention_is_no_conclusion():
     unclear = verdict("inconclusive", "compare", threshold=0.1, value=None, low=None, high=None)
     found = headline(made("inconclusive", 5, measurements=rows, notes=(), verdicts=(unclear,)))
     assert "Inconclusive: 1 of 1 metric needs more samples to exclude a 10 %" in found.text
-
-
-@pytest.mark.parametrize(("share", "flags", "note"), [
-    (0.97, (), "Excludes 3 % of samples, disturbed by other processes."), (1.0, (), ""),
-    (0.5, ("cpu",), "Measured by CPU time."),
-])  # fmt: skip
-def test_a_headline_tells_which_samples_it_is_of(share, flags, note):
-    row = product("many", "ok", 1.9, 0.01)
-    figures = {**row.metrics, "undisturbed": Estimate.exact(share)}
-    rows = (product("one", "ok"), replace(row, metrics=figures, flags=flags))
-    plain = headline(made(measurements=(rows[0], row), notes=())).text
-    found = headline(made(measurements=rows, notes=()))
-    assert found.text == f"{plain} {note}".rstrip()
 
 
 def test_a_machine_without_a_gpu_is_below():

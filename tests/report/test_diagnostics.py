@@ -54,14 +54,6 @@ def test_a_long_map_is_elided_around_the_place():
     assert lines[1:3] == [f"  a->{'x' * 47}…;b->cpu", f"     ^{'~' * 47}"]  # nor is a long place
 
 
-@pytest.mark.parametrize(("columns", "whole"), [(None, True), (66, True), (65, False), (120, True)])
-def test_a_map_is_shown_whole_where_it_fits(columns, whole):
-    """64 characters and their inset: in columns that a terminal has, or in 80."""
-    text = f"dev0->cuda0;dev1->cuda1;dev2->cuda2;dev3->cuda3;dev4->x;{'e' * 8}"
-    found = Diagnostic("code", "wrong", span=Span(0, 4))
-    assert (f"\n  {text}\n" in render([found], text, columns)) is whole
-
-
 def test_after_100_the_rest_is_counted():
     """A hostile map cannot flood the terminal; no line counts what is not left out."""
     for count in (0, 1, 100):

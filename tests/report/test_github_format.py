@@ -2,7 +2,7 @@
 
 import made_reports
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from made_reports import made, problem
 from runner import commands
@@ -73,14 +73,6 @@ def test_ten_of_a_type_and_how_many_more(number, more):
     assert levels == ["error"] * 10 + ["notice"]
     assert log(report).count(f"gpumap: {number - 10} more error") == (more is not None)
     assert more is None or f"gpumap: {more}" in log(report)
-
-
-@given(text=st.text(st.characters() | st.sampled_from(":#[]%\n")), kind=st.text(st.characters()))
-@example(text="##[error]", kind=",::error::")
-@example(text="\u034f::error::", kind=":")
-def test_no_text_is_a_command(text, kind):
-    report = replace(made_reports.limit_missed((text, "b"), text), kind=kind)
-    assert [one.name for one in commands(log(report))] == ["error"] * 3 + ["notice"] * 2
 
 
 @given(rest=st.text(st.sampled_from(":# \u034f\ufe0fa[]error"), max_size=12))

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 from cases import planned_case
-from made_reports import copies, device, figure, made, ok, skipped
+from made_reports import copies, device, figure, made, skipped
 
 from gpumap.model import Binding, Check, Explanation, Measurement, Reason, Work, replace
 from gpumap.report import Style
@@ -143,46 +143,20 @@ def test_no_name_is_taken_for_a_heading_or_markup(format_, name):
 NO_TIME = "no time was left: raise --budget"
 
 
-def swept(report, name, **params):
+def swept(report, name):
     (row, *_) = report.measurements
-    keys = {**row.case.params, "pattern": "ladder", **params}
-    sized = [{**keys, "bytes": 8**n} for n in range(2, 6)]
-    return [
-        skipped(replace(row.case, name=name, params=p, swept=True), "budget", NO_TIME)
-        for p in sized
-    ]
+    keys = {**row.case.params, "pattern": "ladder"}
+    cases = (replace(row.case, name=name, params={**keys, "bytes": 8**n}, swept=True)
+             for n in range(2, 6))  # fmt: skip
+    return [skipped(case, "budget", NO_TIME) for case in cases]
 
 
-def said(report, *rows, **keys):
-    report = replace(report, measurements=(*report.measurements, *rows), **keys)
-    return [line for line in method(report) if line.startswith("no model")]
-
-
-def test_what_lacks_its_model_is_named():
+def test_copies_without_a_model_are_counted():
+    """None that has one, none of a run that was stopped, or where the sweep was requested."""
     report = copies()
-    rows = [*swept(report, "h2d"), *swept(report, "d2h", memory="pinned")]
-    modes = [row for mode in "pqrs" for row in swept(report, "d2d", mode=mode)]
-    assert said(report, *rows) == [f"no model of d2h a pinned sync: {NO_TIME}"]
-    named = "d2h a pinned sync, d2d a x p, d2d a x q and 2 more"
-    assert said(report, *rows, *modes) == [f"no model of {named}: {NO_TIME}"]
-    late = swept(report, "h2d", memory="pinned")
-    wrong = [
-        replace(r, status="failed", reason=Reason("x", "\x1b[2J")) for r in swept(report, "d2h")
-    ]
-    few = [ok(row.case) for row in swept(report, "d2d")]
-    assert said(report, *late, *wrong, *few, fits=()) == [
-        f"no model of h2d a pinned sync: {NO_TIME}",
-        "no model of d2h a x sync: \x1b[2J",
-        "no model of d2d a x sync: too few sizes were measured: raise --budget",
-    ]
-
-
-def test_what_goes_without_saying():
-    """A model that there is, a run that was stopped, a sweep that was requested: not a word."""
-    report = copies()
-    late = swept(report, "d2h")
-    assert said(report, *swept(report, "h2d")) == []
-    assert said(report, *late, fits=()) == [f"no model: {NO_TIME}"]  # nothing to tell apart
-    for status in ("interrupted", "timeout"):
-        assert said(report, *late, status=status) == []
-    assert said(replace(report, measurements=(), fits=()), *late) == []
+    late = [*swept(report, "d2h"), *swept(report, "d2d")]
+    rows = (*report.measurements, *swept(report, "h2d"), *late)
+    every = replace(report, measurements=rows)
+    runs = (every, replace(every, status="timeout"), replace(every, measurements=tuple(late)))
+    said = [[line for line in method(each) if line.startswith("no model")] for each in runs]
+    assert said == [[f"no model of 2 kinds of copies: {NO_TIME}"], [], []]
