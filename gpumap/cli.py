@@ -104,14 +104,6 @@ SECTIONS = {
             "Become a command on the device and the cores of this rank's entry of the map.",
         ),
     },
-    "Help": {
-        "help": ("about:help_", "Show the help of a command: gpumap help bench dot."),
-        "version": ("about:version", "Show the version."),
-        "completion": (
-            "about:completion",
-            "Print the script by which a shell completes gpumap's command lines.",
-        ),
-    },
 }
 COMMANDS = {name: where for section in SECTIONS.values() for name, where in section.items()}
 _CONFIG: dict[str, tuple[type, ...]] = {
@@ -163,8 +155,7 @@ def group(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-        return
-    if ctx.invoked_subcommand not in SECTIONS["Help"]:  # which a broken file must not stop
+    else:
         ctx.default_map = _configured(ctx.obj)
 
 
@@ -378,14 +369,16 @@ def _origin(error: click.BadParameter) -> str | None:
 
 
 def _complete(instruction: str) -> int:
-    from gpumap.completion import complete
+    """Answer a shell by click's completion of commands, options and choices."""
+    from click.shell_completion import shell_complete
 
     try:
-        return complete(group, _COMPLETE, instruction)
-    except (KeyError, ValueError) as error:
-        what = error.args[0] if isinstance(error, KeyError) else "a number in COMP_CWORD"
-        message = f"{_COMPLETE} is for a shell to set, with {what}\n  fix: unset it"
-        return _complain(message)
+        if shell_complete(group, {}, "gpumap", _COMPLETE, instruction) == 0:
+            return 0
+    except (KeyError, ValueError):  # a shell sets COMP_WORDS and COMP_CWORD too
+        pass
+    shells = "bash_source, zsh_source or fish_source"
+    return _complain(f"{_COMPLETE} is {instruction!r}, not {shells}\n  fix: unset it")
 
 
 def _complain(message: str, code: Exit | None = None) -> Exit:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from gpumap.commands.option_types import FileType
 from gpumap.commands.options import (
@@ -80,15 +79,8 @@ def report(program: Program, /, **options: Any) -> None:
     show_reports(program, **options)
 
 
-def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Return the topics that begin so, for a shell."""
-    from gpumap.app.explaining import begun_by
-
-    return [CompletionItem(name, help=line) for name, line in begun_by(begun).items()]
-
-
 @click.command()
-@click.argument("words", metavar="[TOPIC]...", nargs=-1, shell_complete=_completed)
+@click.argument("words", metavar="[TOPIC]...", nargs=-1)
 @click.pass_obj
 def explain(program: Program, *, words: tuple[str, ...]) -> None:
     """Say what a word of a report means, and what to do about it.

@@ -11,7 +11,6 @@ from gpumap.commands.option_types import (
     DurationType,
     FileType,
     QuantityType,
-    WordsType,
 )
 from gpumap.commands.options import (
     algorithms_option,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     help="small (4 KiB), medium (1 MiB), large (64 MiB), 1MB or 64B:1GiB:x8; commas between. Or "
     "sweep: the sizes of the model.",
 )
-@cases_option("transfer-cost", "Only these: h2d, d2h, bidir, d2d, affine, product.")
+@cases_option("Only these: h2d, d2h, bidir, d2d, affine, product.")
 @sweep_option
 @benchmark_options(20.0, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:
@@ -80,7 +79,6 @@ def transfer_cost(request: Request, **options: Any) -> None:
 @setting(
     "--network",
     metavar="NAME",
-    type=WordsType("gpumap.training.network:PARAMETERS"),
     help="The same by its float32 parameters: alexnet, googlenet, vgg16, resnet50, mlp41m, "
     "llama2-7b.",
 )

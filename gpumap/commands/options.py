@@ -15,7 +15,6 @@ from gpumap.commands.option_types import (
     LimitType,
     ShareType,
     TargetType,
-    WordsType,
 )
 from gpumap.report import FORMATS
 
@@ -75,21 +74,19 @@ map_option = click.option(
 )
 
 
-def backend_option(help_: str, *more: str) -> Callable[[F], F]:
-    """Name the backend that drives the devices, or one of `more` words."""
-    words = WordsType("gpumap.backends:REGISTRY", *more)
-    return setting("--backend", metavar="NAME", type=words, help=help_)
+def backend_option(help_: str) -> Callable[[F], F]:
+    """Name the backend that drives the devices."""
+    return setting("--backend", metavar="NAME", help=help_)
 
 
 def algorithms_option(help_: str) -> Callable[[F], F]:
     """Choose among the algorithms of exchanges."""
-    words = WordsType("gpumap.comm.algorithms:MODELS", several=True)
-    return setting("--algorithm", metavar="NAMES", type=words, help=help_)
+    return setting("--algorithm", metavar="NAMES", help=help_)
 
 
-def cases_option(bench: str, help_: str) -> Callable[[F], F]:
-    """Choose among the cases of a benchmark, by the name of its command."""
-    return setting("--cases", metavar="NAMES", type=WordsType(bench, several=True), help=help_)
+def cases_option(help_: str) -> Callable[[F], F]:
+    """Choose among the cases of a benchmark."""
+    return setting("--cases", metavar="NAMES", help=help_)
 
 
 # --- how long, how well, on which data
@@ -134,7 +131,7 @@ def benchmark_options(
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
     options_of_all = combined(
-        map_argument, map_option, backend_option(help_, "all"), _budget_option(budget),
+        map_argument, map_option, backend_option(help_), _budget_option(budget),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
