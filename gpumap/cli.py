@@ -26,8 +26,7 @@ from gpumap.app.program import (
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from gpumap.errors import Exit, GpumapError
 
@@ -109,7 +108,6 @@ COMMANDS = {name: where for section in SECTIONS.values() for name, where in sect
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "limit": (str, list),
 }  # fmt: skip
-_PROJECT = ("limit",)  # what [tool.gpumap] may hold: what a project asks of every machine
 _BEFORE_COMMANDS = (["run"], ["exec"], ["scale"], ["watch"])  # which stand behind "--"
 _COMPLETE = "_GPUMAP_COMPLETE"
 _UNKNOWN = r"(?s)No such (?:command|option):? '?(.*?)'?\.?$"
@@ -272,27 +270,19 @@ def _cwd() -> str:
 
 
 def _configured(program: Program) -> dict[str, Any]:
-    """Return the settings of both files as defaults of every command's options."""
+    """Return the settings of gpumap.toml as defaults of every command's options."""
     from gpumap import config
 
-    settings: dict[str, Any] = {}
-    where = program.cwd, program.env.get("HOME")
-    if (project := config.project(*where)) is not None:
-        settings |= _checked(*project, _PROJECT)
-    if (path := config.find(*where)) is not None:
-        settings |= _checked(path, config.read(path, own=True), tuple(_CONFIG))
+    path = config.find(program.cwd, program.env.get("HOME"))
+    if path is None:
+        return {}
+    settings = config.read(path, own=True)
+    config.check_keys(settings, tuple(_CONFIG), path)
+    config.check_types(settings, _CONFIG, path)
     shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
     if isinstance(shared.get("limit"), str):  # one needs no list
         shared["limit"] = [shared["limit"]]
     return dict.fromkeys(COMMANDS, shared)
-
-
-def _checked(path: Path, settings: Mapping[str, Any], known: Sequence[str]) -> Mapping[str, Any]:
-    from gpumap import config
-
-    config.check_keys(settings, known, path)
-    config.check_types(settings, _CONFIG, path)
-    return settings
 
 
 _PARAMETERS = {"format": "format_"}  # where an option's name is not its parameter's
@@ -365,7 +355,7 @@ def _origin(error: click.BadParameter) -> str | None:
     source = error.ctx.get_parameter_source(error.param.name)
     if source is ParameterSource.ENVIRONMENT:
         return f"the variable {error.param.envvar}"
-    return "gpumap.toml or [tool.gpumap]" if source is ParameterSource.DEFAULT_MAP else None
+    return "gpumap.toml" if source is ParameterSource.DEFAULT_MAP else None
 
 
 def _complete(instruction: str) -> int:

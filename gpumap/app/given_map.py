@@ -32,7 +32,6 @@ def read_map(
     env, cwd = draft.program.env, draft.program.cwd
     draft.source = sources.find(argument, option, env=env, cwd=cwd)
     if draft.source is not None:
-        draft.ignored = sources.surrounding(draft.source, env=env, cwd=cwd)
         draft.map = parse_map(draft.source.text)
         return draft.map
     draft.ignored = sources.ignored(env=env, cwd=cwd)

@@ -244,7 +244,7 @@ class Draft:
         self.fit: Callable[[Iterable[model.Measurement]], tuple[model.Fit, ...]] | None = None
         self.ranks: tuple[model.Rank, ...] = ()
         self.warned: list[Diagnostic] = []  # said before there was a result
-        self.ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
+        self.ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings lose of a map
         self.remarks: list[Diagnostic] = []  # said beside the result
         self.problems: list[Problem] = []
         self.started = datetime.now(UTC)

@@ -83,10 +83,10 @@ def devices(program: Program, /, **options: Any) -> None:
 def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> None:
     """Check the maps in files, by their syntax alone.
 
-    A gpumap.toml has its map behind `map =`, a .theanorc behind `contexts` of [global], and a
-    pyproject.toml may have none; every other FILE is a map as @FILE reads it. No device is
-    looked for. Every problem is printed with its file and line, and ends in exit code 2; with
-    --strict a warning ends in 1. As a hook of pre-commit it is called gpumap-maps.
+    A gpumap.toml has its map behind `map =`, a .theanorc behind `contexts` of [global]; every
+    other FILE is a map as @FILE reads it. No device is looked for. Every problem is printed with
+    its file and line, and ends in exit code 2; with --strict a warning ends in 1. As a hook of
+    pre-commit it is called gpumap-maps.
     """
     from pathlib import Path
 
