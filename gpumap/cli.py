@@ -35,73 +35,28 @@ SECTIONS = {
     "Map": {
         "check": ("map:check", "Check that every name of a map is a device that works."),
         "check-files": ("map:check_files", "Check the maps in files, by their syntax alone."),
-        "devices": (
-            "map:devices",
-            "List every device that each backend finds, and why a backend finds none.",
-        ),
-        "doctor": ("map:doctor", "Say for each name whether its device is used, and if not, why."),
-        "preflight": (
-            "map:preflight",
-            "Say whether this machine may take a job, within a time limit.",
-        ),
-        "env": (
-            "map:env",
-            "Print a block for an issue: versions, devices, topology, the map and variables.",
-        ),
+        "devices": ("map:devices", "List the devices of each backend, and why one has none."),
+        "doctor": ("map:doctor", "Say for each name whether its device is used; if not, why."),
+        "preflight": ("map:preflight", "Say in limited time whether this machine may take a job."),
+        "env": ("map:env", "Print a block for an issue: versions, devices, map, variables."),
     },
     "Measure": {
         "bench": ("bench:bench", "Measure a benchmark on the devices of a map."),
-        "transfer-cost": (
-            "measure:transfer_cost",
-            "Measure copies between the host and the devices, and model what they cost.",
-        ),
-        "predict": (
-            "measure:predict",
-            "Predict what more devices would give, from what links cost; nothing is measured.",
-        ),
-        "scale": (
-            "measure:scale",
-            (
-                "Run a program on one name, on two and so on; say how much faster it is, and "
-                "what limits it."
-            ),
-        ),
-        "selftest": (
-            "measure:selftest",
-            "Test gpumap on this machine: round trips of data, and false alarms.",
-        ),
+        "transfer-cost": ("measure:transfer_cost", "Measure copies between host and devices."),
+        "predict": ("measure:predict", "Predict what more devices would give; measure nothing."),
+        "scale": ("measure:scale", "Run a program on one name, two ...: how much faster is it?"),
+        "selftest": ("measure:selftest", "Test gpumap here: round trips of data, false alarms."),
     },
     "Judge": {
-        "compare": (
-            "judge:compare",
-            (
-                "Judge the saved report NEW against the saved report BASE, or one command "
-                "against another."
-            ),
-        ),
-        "report": (
-            "judge:report",
-            "Show saved reports again: one in any format, several side by side.",
-        ),
+        "compare": ("judge:compare", "Judge a new report, or command, against another."),
+        "report": ("judge:report", "Show saved reports again: one, or several side by side."),
         "explain": ("judge:explain", "Say what a word of a report means, and what to do about it."),
     },
     "Run": {
-        "trace": (
-            "run:trace",
-            "Run a script that uses gpumap; show what ran where, and implicit transfers.",
-        ),
-        "watch": (
-            "run:watch",
-            "Run a program; show whether it used the devices of a map, and how busy they were.",
-        ),
-        "run": (
-            "run:run",
-            "Run a command once for each name of a map, on its device and on its cores.",
-        ),
-        "exec": (
-            "run:exec_",
-            "Become a command on the device and the cores of this rank's entry of the map.",
-        ),
+        "trace": ("run:trace", "Run a script that uses gpumap; show what ran where."),
+        "watch": ("run:watch", "Run a program; show which devices it used, and how busy."),
+        "run": ("run:run", "Run a command once for each name of a map, on its device."),
+        "exec": ("run:exec_", "Become a command on the device of this rank's entry of the map."),
     },
 }
 COMMANDS = {name: where for section in SECTIONS.values() for name, where in section.items()}
@@ -302,10 +257,6 @@ def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
 def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return the fix for a map or a command that click, or a shell, took for something else."""
     option, extra = isinstance(error, click.NoSuchOption), "unexpected extra argument" in message
-    dashed = (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a)
-    if option and (map_ := next(dashed, None)):
-        shown = f'"{map_}"' if {*'"$`\\!'}.isdisjoint(map_) else "MAP, quoted for your shell"
-        return f'write a map that begins with "-" as --map={shown}'
     apart = "--" in arguments or "->" in arguments
     if not apart and arguments[:1] in _BEFORE_COMMANDS and (option or extra):
         return f'put "--" before the command: gpumap {arguments[0]} MAP -- COMMAND'
@@ -395,16 +346,14 @@ def _internal(error: BaseException) -> Exit:
     import tempfile
     import traceback
 
-    what = f"gpumap itself failed: {type(error).__name__}: {error}"
+    trace = "".join(traceback.format_exception(error))
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="gpumap-", suffix=".traceback", delete=False, errors="backslashreplace"
         ) as file:
-            traceback.print_exception(error, file=file)
-    except OSError as failure:  # no folder for it: then the user has to read it
-        where = f"no file could be written ({failure.strerror}), so it is here:"
-        trace = "".join(traceback.format_exception(error))
-        return _complain(
-            f"{what}\n  fix: report it with its traceback; {where}\n{trace}", Exit.INTERNAL
-        )
-    return _complain(f"{what}\n  fix: report it with {file.name}", Exit.INTERNAL)
+            file.write(trace)
+        where = file.name
+    except OSError:  # no folder for it: then the user has to read it
+        where = f"this traceback:\n{trace}"
+    what = f"gpumap itself failed: {type(error).__name__}: {error}"
+    return _complain(f"{what}\n  fix: report it with {where}", Exit.INTERNAL)

@@ -37,7 +37,7 @@ _OF_REPORTS = {"base": "BASE", "new": "NEW", "confirm": "--confirm"}
 @output_options
 @click.pass_obj
 def compare(program: Program, /, **options: Any) -> None:
-    """Judge the saved report NEW against the saved report BASE, or one command against another.
+    """Judge a new report, or command, against another.
 
     Rows are joined by id. Each time, through its control, and each speed-up is a regression (exit
     1), an improvement, the same or inconclusive (exit 5), by its interval against --threshold. A
@@ -68,7 +68,7 @@ def compare(program: Program, /, **options: Any) -> None:
 @output_options
 @click.pass_obj
 def report(program: Program, /, **options: Any) -> None:
-    """Show saved reports again: one in any format, several side by side.
+    """Show saved reports again: one, or several side by side.
 
     A FILE is JSON that --output has written. Several become one table, rows joined by id, each
     figure with its ratio to the first report; verdicts are for `gpumap compare`. The exit code is
