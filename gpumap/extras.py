@@ -69,19 +69,3 @@ def strangers() -> tuple[str, ...]:
         if _PACKAGE.search(files) and re.sub(r"[-_.]+", "-", each.name).lower() != DISTRIBUTION:
             found.append(f"{each.name} {each.version}")
     return tuple(dict.fromkeys(found))
-
-
-def again() -> str | None:
-    """Return the shell line that installs this gpumap anew; None where its source is not known."""
-    import json
-    from importlib.metadata import PackageNotFoundError, distribution
-    from urllib.parse import unquote, urlsplit
-
-    try:
-        source = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        return None
-    place = urlsplit(str(source.get("url", "")))
-    if place.scheme != "file":
-        return None
-    return pip("install", "--force-reinstall", "--no-deps", unquote(place.path))

@@ -84,7 +84,7 @@ def open_(
     from gpumap.machine.topology import read
     from gpumap.resolve import resolve
 
-    _check(policy, backend)
+    _check(policy)
     opened = _traced()
     requested = backend or os.environ.get("GPUMAP_BACKEND") or None  # an empty variable is not set
     variables, notes = register(os.environ)
@@ -138,14 +138,9 @@ def dot(a: Any, b: Any) -> Array:
     return product
 
 
-def _check(policy: Any, backend: Any) -> None:
-    from gpumap.backends import REGISTRY
-
-    if not isinstance(policy, str) or policy not in ("visible", "strict"):
+def _check(policy: Any) -> None:
+    if policy not in ("visible", "strict"):
         raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
-    if not isinstance(backend, str | None):
-        kind, known = type(backend).__name__, ", ".join(REGISTRY)
-        raise QuestionError(f"the backend is {kind}, not a name", f"choose one of {known}")
 
 
 def _map(text: str | None, inventory: Inventory) -> ContextMap:
@@ -338,10 +333,6 @@ def _run(
     params = parameters(command)
     off = {f"GPUMAP_{name.upper()}" for name in params if options.get(name) is False}
     env = {key: value for key, value in os.environ.items() if key not in off}
-    if not sys.executable:
-        raise GpumapError(
-            "gpumap cannot be started: sys.executable is empty", "set it to Python's path"
-        )
     given = [text for name in options for text in _given(name, options[name], params.get(name))]
     with _startable():
         folder = tempfile.TemporaryDirectory(prefix="gpumap-")

@@ -155,7 +155,6 @@ class BenchmarkRun:
         gpus = stack.enter_context(Gpus(turn.hardware))
         benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
-        self._refuse_base(turn)
         watch = Watch()
         devices.clock.sleep(_LOOK)
         self._draft.before = replace(watch.read(), others=look.read() if look else None)
@@ -241,21 +240,6 @@ class BenchmarkRun:
         self._draft.fingerprint = fingerprint(
             turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
         )
-
-    def _refuse_base(self, turn: Turn) -> None:
-        """Refuse a base that this run could not be compared with, before it takes its time.
-
-        With `--backend all` the fingerprint of one turn says nothing of the report's.
-        """
-        against, draft = self._request.gate.against, self._draft
-        if against is None:
-            return
-        from gpumap.app.comparison import refuse_unlike
-        from gpumap.judge.comparability import fingerprints
-
-        only = turn.left == len(draft.measured) == 1
-        apart = fingerprints(against.base.fingerprint, draft.fingerprint) if only else ()
-        refuse_unlike(against.base, simulated=draft.simulated, apart=apart)
 
     def _warn(self, turn: Turn) -> None:
         """Say before anything is measured that other processes use the cores of this run."""

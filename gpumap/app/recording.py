@@ -244,7 +244,6 @@ class Draft:
         self.fit: Callable[[Iterable[model.Measurement]], tuple[model.Fit, ...]] | None = None
         self.ranks: tuple[model.Rank, ...] = ()
         self.warned: list[Diagnostic] = []  # said before there was a result
-        self.ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings lose of a map
         self.remarks: list[Diagnostic] = []  # said beside the result
         self.problems: list[Problem] = []
         self.started = datetime.now(UTC)
@@ -266,7 +265,6 @@ class Draft:
         return (
             *self.warned,
             *self._origin(),
-            *self.ignored,
             *(self.source.notes if self.source else ()),
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
