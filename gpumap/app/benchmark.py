@@ -167,7 +167,7 @@ class BenchmarkRun:
         from gpumap.engine.runner import Runner
         from gpumap.machine.state import Neighbours
 
-        clock, progress = found.devices.clock, self._record.progress
+        clock = found.devices.clock
         budget = self._budget(turn, clock)
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
@@ -175,8 +175,9 @@ class BenchmarkRun:
         throttled = found.gpus.throttled
         settings = self._settings_of(budget, clock)
         explain = explaining(found.benchmark.key)
-        runner = Runner(found.benchmark, clock, settings, progress, around, throttled, explain)
+        runner = Runner(found.benchmark, clock, settings, around, throttled, explain)
         measured = self._draft.measured[-1] = Measuring(runner, found.benchmark.plan)
+        self._record.progress.doing = "measuring"
         measured.take()
 
     def _measured(self, plan: Plan, turn: Turn, recipe: Recipe) -> Plan:
