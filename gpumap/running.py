@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import sources
 from gpumap.bench.registry import commanded, every
-from gpumap.errors import (
-    AbsentError,
-    ContextError,
-    Exit,
-    GpumapError,
-    QuestionError,
-    TimedOut,
-    WrongDataError,
-)
+from gpumap.errors import BY_EXIT, ContextError, Exit, GpumapError, QuestionError
 from gpumap.parse import parse_map
 from gpumap.session_file import GPUMAP, OF_MPIRUN, training
 from gpumap.text import fix, middle
@@ -43,12 +35,6 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, ContextMap, Device, Diagnosis, Report
 
 _JUDGED = (Exit.OK, Exit.NO, Exit.WRONG_DATA, Exit.INCONCLUSIVE)  # a report that tells everything
-_ERRORS: dict[int, type[GpumapError]] = {
-    Exit.QUESTION: QuestionError,
-    Exit.ABSENT: AbsentError,
-    Exit.WRONG_DATA: WrongDataError,
-    Exit.TIMEOUT: TimedOut,
-}
 _BECOME = """
 import os, sys
 from gpumap.machine import process_control
@@ -155,10 +141,7 @@ def _map(text: str | None, inventory: Inventory) -> ContextMap:
     found = sources.find(env=inventory.host.env, cwd=cwd)
     if found is not None:
         return parse_map(found.text)
-    chosen = default_map(inventory)
-    if opened := _traced():
-        opened.defaults.append(chosen.text)
-    return chosen
+    return default_map(inventory)
 
 
 def devices(*, backend: str | None = None) -> tuple[Device, ...]:
@@ -306,7 +289,7 @@ class Rule:
         code = self._process.wait()
         with self._folder as folder:
             if code:
-                kind = _ERRORS.get(code, GpumapError)
+                kind = BY_EXIT.get(code, GpumapError)
                 raise kind(f"the training ended with exit code {code}", "read what it has printed")
             found: list[dict[str, float | None]] = json.loads(Path(folder, "epochs").read_text())
         return found
@@ -398,12 +381,12 @@ def _report(
 
     code = ended.returncode
     if not target.exists():
-        raise _ERRORS.get(code, GpumapError)(*_error_and_fix(ended))
+        raise BY_EXIT.get(code, GpumapError)(*_error_and_fix(ended))
     report = io.read(target)
     if code in judged:
         return report
     diagnostics = tuple(problem.diagnostic for problem in report.errors)
-    raise _ERRORS.get(code, GpumapError)(diagnostics or f"exit code {code}")
+    raise BY_EXIT.get(code, GpumapError)(diagnostics or f"exit code {code}")
 
 
 def _error_and_fix(ended: subprocess.CompletedProcess[str]) -> tuple[str, str | None]:

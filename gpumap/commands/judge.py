@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from gpumap.commands.option_types import FileType
 from gpumap.commands.options import (
@@ -17,9 +16,6 @@ from gpumap.commands.options import (
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program
-
-
-_OF_REPORTS = {"base": "BASE", "new": "NEW", "confirm": "--confirm"}
 
 
 @click.command()
@@ -45,18 +41,17 @@ def compare(program: Program, /, **options: Any) -> None:
     """
     from gpumap.app.comparison import CompareRequest, compare_reports
 
-    for name, word in _OF_REPORTS.items():
-        source = click.get_current_context().get_parameter_source(name)
-        if options["ab"] is not None and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--ab measures both sides itself; omit {word}")
-        if options["ab"] is None and name in ("base", "new") and options[name] is None:
-            raise click.MissingParameter(param_hint=f"'{word}'", param_type="argument")
-    if options["ab"] is None:
-        compare_reports(program, CompareRequest(**options))
-    else:
-        from gpumap.app.sides import compare_commands
+    request = CompareRequest(**options)
+    if request.ab is None:
+        if request.base is None or request.new is None:
+            raise click.UsageError("name two saved reports: BASE and NEW")
+        compare_reports(program, request)
+        return
+    from gpumap.app.sides import compare_commands
 
-        compare_commands(program, CompareRequest(**options))
+    if request.base is not None or request.confirm:
+        raise click.UsageError("--ab measures both sides itself; omit BASE, NEW and --confirm")
+    compare_commands(program, request)
 
 
 @click.command()

@@ -34,7 +34,6 @@ _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 _SETTINGS = ("seed", "precision", "dry_run", "require_idle")  # of the parameters
 _WHERE = ("argument", "option", "backend")
-_TERMS = ("threshold", "allow_missing", "judge")  # of the parameters of `compare`
 
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
@@ -199,21 +198,10 @@ def _gate(options: dict[str, Any], benches: Sequence[str], *, test: bool) -> Gat
     return Gate(_own(options.pop("limit"), benches), against=against, **words)
 
 
-def terms_options(command: F) -> F:
-    """Say which change counts, and what is let pass; handed on as one `Terms`."""
-
-    def collected(**options: Any) -> Any:
-        from gpumap.judge.compare import Terms
-
-        return command(terms=Terms(**{name: options.pop(name) for name in _TERMS}), **options)
-
-    wrapped: F = _threshold_option(_terms_parameters(wrapped_by(collected, command)))
-    return wrapped
-
-
 _threshold_option = setting("--threshold", type=ShareType(), default="5%",
                             help="The slowdown that counts.")  # fmt: skip
-_terms_parameters = combined(
+terms_options = combined(
+    _threshold_option,
     setting("--judge", metavar="PATTERN", multiple=True,
             help="Judge these metrics, 'dot.many+fetch.*', or all; repeatable. [default: what the "
             "headline claims]  Others are shown, and fail if certainly slower."),
