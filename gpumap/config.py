@@ -21,15 +21,13 @@ _LIMIT = 2**16  # bytes
 def find(cwd: Path | str, home: str | None = None) -> Path | None:
     """Return the gpumap.toml that is nearest to `cwd`: in it or in one of its parents.
 
-    Nothing is looked for above the folder `home`, or above a mount point.
+    Nothing is looked for above the folder `home`.
     """
-    top, device = _stat(home) if home else None, None
+    top = _stat(home) if home else None
     folder, parent = "", os.fspath(cwd)
     while folder != parent:  # as text: every start looks here, and pathlib takes 5 ms
         folder, parent = parent, os.path.dirname(parent)  # noqa: PTH120
         here = _stat(folder)
-        if here and device not in (None, here.st_dev):
-            return None
         path = os.path.join(folder, NAME)  # noqa: PTH118
         if os.path.lexists(path):  # also a dangling link: read() says so, nothing is passed over
             from pathlib import Path
@@ -37,7 +35,6 @@ def find(cwd: Path | str, home: str | None = None) -> Path | None:
             return Path(path)
         if here and top and os.path.samestat(here, top):
             return None
-        device = here.st_dev if here else None
     return None
 
 
@@ -152,10 +149,9 @@ def lost_names(options: TheanoOptions) -> dict[str, Owner]:
     """Return the names that Theano prints as mapped and does not define, with who came first."""
     lost: dict[str, Owner] = {}
     owners: dict[str, Owner] = {}
-    for key in ("init_gpu_device", "device"):  # with contexts both do the same; device wins
-        value = options.get(key, ("", ""))[0]
-        option = _cut(f"{key}={value}")
-        owners = {value: Owner(option, f"remove {option}")} if value.startswith(_GPUS) else owners
+    if (value := default_device(options)) is not None:
+        option = _cut(f"device={value}")
+        owners[value] = Owner(option, f"remove {option}")
     for entry in options.get("contexts", ("", ""))[0].split(";"):
         name, arrow, device = (part.strip() for part in entry.partition("->"))
         own = Owner(_cut(name), "give each name a device of its own")

@@ -85,25 +85,6 @@ def test_nothing_is_looked_for_above_the_home_folder(tmp_path):
     assert tmp_path / "home" / config.NAME == config.find(tmp_path / "home" / "a", home)
 
 
-def test_nothing_is_looked_for_above_a_mount_point(tmp_path, monkeypatch):
-    """What is mounted in a folder is not below the settings of that folder."""
-    (tmp_path / "disk" / "a").mkdir(parents=True)
-    (tmp_path / config.NAME).touch()
-    real = os.stat
-
-    def mounted(path, **how):
-        found = real(path, **how)
-        if not str(path).startswith(str(tmp_path / "disk")):
-            return found
-        fields = list(found)
-        fields[2] += 1
-        return os.stat_result(fields)
-
-    assert tmp_path / config.NAME == config.find(tmp_path / "disk" / "a")
-    monkeypatch.setattr(os, "stat", mounted)
-    assert config.find(tmp_path / "disk" / "a") is None
-
-
 def state(kind, mode, user=OWN, group=None):
     mode |= {"file": 0o100000, "folder": 0o040000, "link": 0o120000}[kind]
     return os.stat_result((mode, 1, 1, 1, user, os.getegid() if group is None else group, *[0] * 4))
