@@ -12,7 +12,7 @@ from gpumap.app.opening import opened, unopened
 from gpumap.app.output import Progress
 from gpumap.app.recording import Measuring, Recording
 from gpumap.engine.needs import check_any, check_memory
-from gpumap.errors import Diagnostic, QuestionError
+from gpumap.errors import QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import by_headline, decided, gated, judged
 from gpumap.model import Around, Measured, replace
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
 
 _NOTHING = Measured()
-_ASSUMED = Diagnostic(
-    "assumed",
-    "no device was opened: they are planned as their drivers list them",
-    severity="note",
-)
 _FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took,
 _LATE = 0.7  # seconds at most by which that may exceed the budget
 _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
@@ -124,12 +119,10 @@ class BenchmarkRun:
                 self.finish(found)
 
     def plan(self, turn: Turn, recipe: Recipe) -> None:
-        """Record the plan alone, of devices that stay closed; what is assumed is said once."""
+        """Record the plan alone, of devices that stay closed, as their drivers list them."""
         benchmark = self._benchmark(turn, recipe, unopened(turn.resolution, turn.inventory))
         self._draft.measured.append(Measuring(None, benchmark.plan))
         self._draft.plans.append(benchmark.plan)
-        if _ASSUMED not in self._draft.remarks:
-            self._draft.remarks.append(_ASSUMED)
 
     def check(self, turn: Turn, plan: Plan) -> Look | None:
         """Refuse what shows before a device is open; return what looks at others from now on."""
