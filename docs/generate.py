@@ -70,7 +70,7 @@ def page(text: str, name: str, places: Mapping[str, str]) -> str:
 
 
 def commands() -> str:
-    """Return the help of every command, as `gpumap help COMMAND` prints it."""
+    """Return the help of every command, as `gpumap COMMAND --help` prints it."""
     from gpumap.cli import group
     from hatch_build import contexts
 

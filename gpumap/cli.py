@@ -26,8 +26,7 @@ from gpumap.app.program import (
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from gpumap.errors import Exit, GpumapError
 
@@ -36,88 +35,34 @@ SECTIONS = {
     "Map": {
         "check": ("map:check", "Check that every name of a map is a device that works."),
         "check-files": ("map:check_files", "Check the maps in files, by their syntax alone."),
-        "devices": (
-            "map:devices",
-            "List every device that each backend finds, and why a backend finds none.",
-        ),
-        "doctor": ("map:doctor", "Say for each name whether its device is used, and if not, why."),
-        "preflight": (
-            "map:preflight",
-            "Say whether this machine may take a job, within a time limit.",
-        ),
-        "env": (
-            "map:env",
-            "Print a block for an issue: versions, devices, topology, the map and variables.",
-        ),
+        "devices": ("map:devices", "List the devices of each backend, and why one has none."),
+        "doctor": ("map:doctor", "Say for each name whether its device is used; if not, why."),
+        "preflight": ("map:preflight", "Say in limited time whether this machine may take a job."),
+        "env": ("map:env", "Print a block for an issue: versions, devices, map, variables."),
     },
     "Measure": {
         "bench": ("bench:bench", "Measure a benchmark on the devices of a map."),
-        "transfer-cost": (
-            "measure:transfer_cost",
-            "Measure copies between the host and the devices, and model what they cost.",
-        ),
-        "predict": (
-            "measure:predict",
-            "Predict what more devices would give, from what links cost; nothing is measured.",
-        ),
-        "scale": (
-            "measure:scale",
-            (
-                "Run a program on one name, on two and so on; say how much faster it is, and "
-                "what limits it."
-            ),
-        ),
-        "selftest": (
-            "measure:selftest",
-            "Test gpumap on this machine: round trips of data, and false alarms.",
-        ),
+        "transfer-cost": ("measure:transfer_cost", "Measure copies between host and devices."),
+        "predict": ("measure:predict", "Predict what more devices would give; measure nothing."),
+        "scale": ("measure:scale", "Run a program on one name, two ...: how much faster is it?"),
+        "selftest": ("measure:selftest", "Test gpumap here: round trips of data, false alarms."),
     },
     "Judge": {
-        "compare": (
-            "judge:compare",
-            (
-                "Judge the saved report NEW against the saved report BASE, or one command "
-                "against another."
-            ),
-        ),
-        "report": (
-            "judge:report",
-            "Show saved reports again: one in any format, several side by side.",
-        ),
+        "compare": ("judge:compare", "Judge a new report, or command, against another."),
+        "report": ("judge:report", "Show saved reports again: one, or several side by side."),
         "explain": ("judge:explain", "Say what a word of a report means, and what to do about it."),
     },
     "Run": {
-        "trace": (
-            "run:trace",
-            "Run a script that uses gpumap; show what ran where, and implicit transfers.",
-        ),
-        "watch": (
-            "run:watch",
-            "Run a program; show whether it used the devices of a map, and how busy they were.",
-        ),
-        "run": (
-            "run:run",
-            "Run a command once for each name of a map, on its device and on its cores.",
-        ),
-        "exec": (
-            "run:exec_",
-            "Become a command on the device and the cores of this rank's entry of the map.",
-        ),
-    },
-    "Help": {
-        "help": ("about:help_", "Show the help of a command: gpumap help bench dot."),
-        "version": ("about:version", "Show the version."),
-        "completion": (
-            "about:completion",
-            "Print the script by which a shell completes gpumap's command lines.",
-        ),
+        "trace": ("run:trace", "Run a script that uses gpumap; show what ran where."),
+        "watch": ("run:watch", "Run a program; show which devices it used, and how busy."),
+        "run": ("run:run", "Run a command once for each name of a map, on its device."),
+        "exec": ("run:exec_", "Become a command on the device of this rank's entry of the map."),
     },
 }
 COMMANDS = {name: where for section in SECTIONS.values() for name, where in section.items()}
 _CONFIG: dict[str, tuple[type, ...]] = {
     "map": (str,), "backend": (str,), "format": (str,), "quiet": (bool,), "limit": (str, list),
 }  # fmt: skip
-_PROJECT = ("limit",)  # what [tool.gpumap] may hold: what a project asks of every machine
 _BEFORE_COMMANDS = (["run"], ["exec"], ["scale"], ["watch"])  # which stand behind "--"
 _COMPLETE = "_GPUMAP_COMPLETE"
 _UNKNOWN = r"(?s)No such (?:command|option):? '?(.*?)'?\.?$"
@@ -163,8 +108,7 @@ def group(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-        return
-    if ctx.invoked_subcommand not in SECTIONS["Help"]:  # which a broken file must not stop
+    else:
         ctx.default_map = _configured(ctx.obj)
 
 
@@ -281,27 +225,19 @@ def _cwd() -> str:
 
 
 def _configured(program: Program) -> dict[str, Any]:
-    """Return the settings of both files as defaults of every command's options."""
+    """Return the settings of gpumap.toml as defaults of every command's options."""
     from gpumap import config
 
-    settings: dict[str, Any] = {}
-    where = program.cwd, program.env.get("HOME")
-    if (project := config.project(*where)) is not None:
-        settings |= _checked(*project, _PROJECT)
-    if (path := config.find(*where)) is not None:
-        settings |= _checked(path, config.read(path, own=True), tuple(_CONFIG))
+    path = config.find(program.cwd, program.env.get("HOME"))
+    if path is None:
+        return {}
+    settings = config.read(path, own=True)
+    config.check_keys(settings, tuple(_CONFIG), path)
+    config.check_types(settings, _CONFIG, path)
     shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
     if isinstance(shared.get("limit"), str):  # one needs no list
         shared["limit"] = [shared["limit"]]
     return dict.fromkeys(COMMANDS, shared)
-
-
-def _checked(path: Path, settings: Mapping[str, Any], known: Sequence[str]) -> Mapping[str, Any]:
-    from gpumap import config
-
-    config.check_keys(settings, known, path)
-    config.check_types(settings, _CONFIG, path)
-    return settings
 
 
 _PARAMETERS = {"format": "format_"}  # where an option's name is not its parameter's
@@ -321,10 +257,8 @@ def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
 def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return the fix for a map or a command that click, or a shell, took for something else."""
     option, extra = isinstance(error, click.NoSuchOption), "unexpected extra argument" in message
-    dashed = (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a)
-    if option and (map_ := next(dashed, None)):
-        shown = f'"{map_}"' if {*'"$`\\!'}.isdisjoint(map_) else "MAP, quoted for your shell"
-        return f'write a map that begins with "-" as --map={shown}'
+    if option and any(a.startswith("-") and "->" in a and "=" not in a for a in arguments):
+        return 'write a map that begins with "-" as --map="-a->cpu0"'
     apart = "--" in arguments or "->" in arguments
     if not apart and arguments[:1] in _BEFORE_COMMANDS and (option or extra):
         return f'put "--" before the command: gpumap {arguments[0]} MAP -- COMMAND'
@@ -374,18 +308,20 @@ def _origin(error: click.BadParameter) -> str | None:
     source = error.ctx.get_parameter_source(error.param.name)
     if source is ParameterSource.ENVIRONMENT:
         return f"the variable {error.param.envvar}"
-    return "gpumap.toml or [tool.gpumap]" if source is ParameterSource.DEFAULT_MAP else None
+    return "gpumap.toml" if source is ParameterSource.DEFAULT_MAP else None
 
 
 def _complete(instruction: str) -> int:
-    from gpumap.completion import complete
+    """Answer a shell by click's completion of commands, options and choices."""
+    from click.shell_completion import shell_complete
 
     try:
-        return complete(group, _COMPLETE, instruction)
-    except (KeyError, ValueError) as error:
-        what = error.args[0] if isinstance(error, KeyError) else "a number in COMP_CWORD"
-        message = f"{_COMPLETE} is for a shell to set, with {what}\n  fix: unset it"
-        return _complain(message)
+        if shell_complete(group, {}, "gpumap", _COMPLETE, instruction) == 0:
+            return 0
+    except (KeyError, ValueError):  # a shell sets COMP_WORDS and COMP_CWORD too
+        pass
+    shells = "bash_source, zsh_source or fish_source"
+    return _complain(f"{_COMPLETE} is {instruction!r}, not {shells}\n  fix: unset it")
 
 
 def _complain(message: str, code: Exit | None = None) -> Exit:
@@ -412,16 +348,14 @@ def _internal(error: BaseException) -> Exit:
     import tempfile
     import traceback
 
-    what = f"gpumap itself failed: {type(error).__name__}: {error}"
+    trace = "".join(traceback.format_exception(error))
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="gpumap-", suffix=".traceback", delete=False, errors="backslashreplace"
         ) as file:
-            traceback.print_exception(error, file=file)
-    except OSError as failure:  # no folder for it: then the user has to read it
-        where = f"no file could be written ({failure.strerror}), so it is here:"
-        trace = "".join(traceback.format_exception(error))
-        return _complain(
-            f"{what}\n  fix: report it with its traceback; {where}\n{trace}", Exit.INTERNAL
-        )
-    return _complain(f"{what}\n  fix: report it with {file.name}", Exit.INTERNAL)
+            file.write(trace)
+        where = file.name
+    except OSError:  # no folder for it: then the user has to read it
+        where = f"this traceback:\n{trace}"
+    what = f"gpumap itself failed: {type(error).__name__}: {error}"
+    return _complain(f"{what}\n  fix: report it with {where}", Exit.INTERNAL)

@@ -1,4 +1,4 @@
-"""Settings: gpumap.toml, [tool.gpumap] of pyproject.toml, and what Theano's do with a map."""
+"""Settings: gpumap.toml, and what Theano's do with a map."""
 
 from __future__ import annotations
 
@@ -9,74 +9,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpumap.errors import Diagnostic, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     TheanoOptions = Mapping[str, tuple[str, str]]  # value, and where it is from
 
 NAME = "gpumap.toml"
-PROJECT = "pyproject.toml"
-_LIMITS = {PROJECT: 2**18}  # bytes: other tools' settings are in it too
-_LIMIT = 2**16
-_DOTS = 100  # in one key; tomllib takes minutes for 60,000
-_WHAT = "configuration"
-# Comments and strings of TOML: a dot in them is none of a key's. One without an end goes on to that
-# of its line or file, so that nothing is read twice.
-_NO_KEY = (
-    r"""(?s)#[^\n]*|\"{3}(?:\\.|[^\\])*?(?:\"{3}|\\?\Z)|'{3}.*?(?:'{3}|\Z)"""
-    r"""|"(?:\\.|[^"\\\n])*+"?|'[^'\n]*+'?"""
-)
+_LIMIT = 2**16  # bytes
 
 
 def find(cwd: Path | str, home: str | None = None) -> Path | None:
     """Return the gpumap.toml that is nearest to `cwd`: in it or in one of its parents.
 
-    Nothing is looked for above the folder `home`, or above a mount point.
+    Nothing is looked for above the folder `home`.
     """
-    return next(_upwards(cwd, NAME, home), None)
-
-
-def project(cwd: Path | str, home: str | None = None) -> tuple[Path, Mapping[str, Any]] | None:
-    """Return the nearest pyproject.toml that has a table [tool.gpumap], and that table.
-
-    Raises:
-        SourceError: one on the way cannot be read: it could be the one; or its table is none, or
-            another user can have written it.
-    """
-    for path in _upwards(cwd, PROJECT, home):
-        from gpumap.files import read_text
-
-        text = read_text(path, _WHAT)
-        if "gpumap" not in text and "\\" not in text:  # most are so; TOML takes its time
-            continue
-        tool = read(path).get("tool", {})
-        table = tool.get("gpumap") if isinstance(tool, dict) else None
-        if isinstance(table, dict):
-            read_text(path, _WHAT, own=True)
-            return path, table
-        if table is not None:
-            problem = f"{path}: tool.gpumap is no table"
-            raise SourceError(problem, "write [tool.gpumap], and its settings in lines below")
-    return None
-
-
-def _upwards(cwd: Path | str, name: str, home: str | None) -> Iterator[Path]:
-    """Yield the files of this name in `cwd` and in its parents, up to `home` or a mount point."""
-    top, device = _stat(home) if home else None, None
+    top = _stat(home) if home else None
     folder, parent = "", os.fspath(cwd)
     while folder != parent:  # as text: every start looks here, and pathlib takes 5 ms
         folder, parent = parent, os.path.dirname(parent)  # noqa: PTH120
         here = _stat(folder)
-        if here and device not in (None, here.st_dev):
-            return
-        path = os.path.join(folder, name)  # noqa: PTH118
+        path = os.path.join(folder, NAME)  # noqa: PTH118
         if os.path.lexists(path):  # also a dangling link: read() says so, nothing is passed over
             from pathlib import Path
 
-            yield Path(path)
+            return Path(path)
         if here and top and os.path.samestat(here, top):
-            return
-        device = here.st_dev if here else None
+            return None
+    return None
 
 
 def _stat(folder: str) -> os.stat_result | None:
@@ -96,19 +55,12 @@ def read(path: Path, *, own: bool = False) -> Mapping[str, Any]:
 
     from gpumap.files import read_text
 
-    text = read_text(path, _WHAT, _LIMITS.get(path.name, _LIMIT), own=own)
-    place = f"cannot read the {_WHAT} {path}"
-    if any(part.count(".") > _DOTS for part in re.split(r"[,=\n{}]", re.sub(_NO_KEY, '""', text))):
-        raise SourceError(f"{place}: a key has more than {_DOTS} dots", "shorten it")
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(read_text(path, "configuration", _LIMIT, own=own))
+    except (ValueError, RecursionError) as error:
+        message = f"cannot read the configuration {path}: {str(error)[:200]}"
         hint = 'a setting is written key = value, text in quotes: map = "dev0->cuda0"'
-        raise SourceError(f"{place}: {str(error)[:200]}", hint) from error
-    except ValueError as error:  # a number of thousands of digits
-        raise SourceError(f"{place}: a number is too long", "shorten it") from error
-    except RecursionError as error:
-        raise SourceError(f"{place}: brackets are nested too deeply", "remove some") from error
+        raise SourceError(message, hint) from error
 
 
 def check_keys(config: Mapping[str, Any], known: Collection[str], path: Path) -> None:
@@ -197,10 +149,9 @@ def lost_names(options: TheanoOptions) -> dict[str, Owner]:
     """Return the names that Theano prints as mapped and does not define, with who came first."""
     lost: dict[str, Owner] = {}
     owners: dict[str, Owner] = {}
-    for key in ("init_gpu_device", "device"):  # with contexts both do the same; device wins
-        value = options.get(key, ("", ""))[0]
-        option = _cut(f"{key}={value}")
-        owners = {value: Owner(option, f"remove {option}")} if value.startswith(_GPUS) else owners
+    if (value := default_device(options)) is not None:
+        option = _cut(f"device={value}")
+        owners[value] = Owner(option, f"remove {option}")
     for entry in options.get("contexts", ("", ""))[0].split(";"):
         name, arrow, device = (part.strip() for part in entry.partition("->"))
         own = Owner(_cut(name), "give each name a device of its own")
@@ -208,47 +159,6 @@ def lost_names(options: TheanoOptions) -> dict[str, Owner]:
         if arrow and owner != own:
             lost[name] = owner
     return lost
-
-
-def theano_notes(options: TheanoOptions) -> Iterator[Diagnostic]:
-    """Yield what becomes of a map in Theano, by its other options."""
-    for name, owner in lost_names(options).items():
-        message = f'Theano does not define "{_cut(name)}": {owner.words} has its device'
-        yield Diagnostic("theano-lost-name", message, None, None, owner.fix, "warning", name)
-    if refused_device(options) is not None:
-        yield _refused(options)
-    elif default_device(options) is None and "->" in options.get("contexts", ("", ""))[0]:
-        message = "contexts alone leaves inputs and shared variables on the processor"
-        hint = 'set target="dev0" on each, or device=cuda0 for all work'
-        yield Diagnostic("theano-no-default", message, hint=hint, severity="note")
-
-
-def default_note(options: TheanoOptions) -> Iterator[Diagnostic]:
-    """Yield where all work goes, or that Theano refuses it, for when there is no map."""
-    if refused_device(options) is not None:
-        yield _refused(options)
-    elif (device := default_device(options)) is not None:
-        origin = options["device"][1]
-        message = f"Theano's default device is set: device={_cut(device)} ({_cut(origin)})"
-        hint = f"check that device: {_checking(device)}"
-        yield Diagnostic("theano-default-device", message, hint=hint, severity="note")
-
-
-def _refused(options: TheanoOptions) -> Diagnostic:
-    device, origin = options["device"]
-    new = renamed(device)
-    old = ", a name of its old back-end" if new else ""
-    message = f"device={_cut(device)} ({_cut(origin)}): Theano refuses it when it is imported{old}"
-    hint = "write device=cuda0 for all work, or target= for one variable; names are no devices"
-    if new:
-        hint = f"write device={_cut(new)}, and check that: {_checking(new)}"
-    return Diagnostic("theano-device", message, hint=hint, severity="warning")
-
-
-def _checking(device: str) -> str:
-    """Return the command that checks a device, to be pasted: foreign text may be in it."""
-    plain = re.fullmatch("[a-z0-9:.@-]+", device)
-    return f'gpumap check "dev0->{device}"' if plain else "gpumap check MAP"
 
 
 def _cut(text: str) -> str:

@@ -216,3 +216,12 @@ class WrongDataError(GpumapError):
 
     exit_code = Exit.WRONG_DATA
     code = "wrong-data"
+
+
+# Of a command that ran as a child process, by its exit code.
+BY_EXIT: dict[int, type[GpumapError]] = {
+    Exit.QUESTION: QuestionError,
+    Exit.ABSENT: AbsentError,
+    Exit.WRONG_DATA: WrongDataError,
+    Exit.TIMEOUT: TimedOut,
+}

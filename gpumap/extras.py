@@ -7,13 +7,9 @@ that name is another project's, and `pip` alone may be another Python's.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
 
-DISTRIBUTION = "gpumap-cli"
-
-_PACKAGE = re.compile(r"^(?:\.\./)?gpumap/__init__\.py(?:,|$)", re.MULTILINE)
 _X86_LINUX = 'sys_platform == "linux" and platform_machine == "x86_64"'  # what wheels are there for
 _PYOPENCL = "pyopencl>=2024.1"
 NVML = "nvidia-ml-py>=12.535"
@@ -54,34 +50,3 @@ def has_wheels(extra: str) -> bool:
 
 def _x86_linux() -> bool:
     return sys.platform == "linux" and os.uname().machine == "x86_64"
-
-
-def strangers() -> tuple[str, ...]:
-    """Return the other distributions that install a package called gpumap here, with versions.
-
-    One of the two has overwritten files of the other.
-    """
-    from importlib.metadata import distributions
-
-    found = []
-    for each in distributions():
-        files = each.read_text("RECORD") or each.read_text("installed-files.txt") or ""
-        if _PACKAGE.search(files) and re.sub(r"[-_.]+", "-", each.name).lower() != DISTRIBUTION:
-            found.append(f"{each.name} {each.version}")
-    return tuple(dict.fromkeys(found))
-
-
-def again() -> str | None:
-    """Return the shell line that installs this gpumap anew; None where its source is not known."""
-    import json
-    from importlib.metadata import PackageNotFoundError, distribution
-    from urllib.parse import unquote, urlsplit
-
-    try:
-        source = json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        return None
-    place = urlsplit(str(source.get("url", "")))
-    if place.scheme != "file":
-        return None
-    return pip("install", "--force-reinstall", "--no-deps", unquote(place.path))

@@ -26,7 +26,6 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 _CHECK = "check the path"
-_SHARED = stat.S_ISVTX | stat.S_IWOTH
 _PART = 1 << 20  # bytes
 _BLOCK = 4096  # bytes, of what has room at all
 _READ_FAILURES = {
@@ -37,7 +36,6 @@ _READ_FAILURES = {
         "change its permissions, or those of its folder: chmod u+r",
     ),
     errno.ENXIO: ("it is a socket", "name a regular file"),
-    errno.EAGAIN: ("it has nothing to read", "name a regular file"),  # /proc/kmsg says it is one
 }
 _WRITE_FAILURES = {
     errno.ENOENT: ("its folder does not exist", "create the folder first: mkdir -p {folder}"),
@@ -84,20 +82,12 @@ def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) 
     """Return what `make` makes of the tables of a TOML file that is a part of gpumap.
 
     A line break in a text is a blank.
-
-    Raises:
-        SourceError: the file is missing or damaged, so gpumap has to be installed again.
     """
     import tomllib
     from importlib.resources import files
 
-    try:
-        text = files(package).joinpath(name).read_text(encoding="utf-8")
-        return make(_folded(tomllib.loads(text)))
-    except OSError as error:
-        raise _incomplete(package, name, error.strerror or "it is missing") from error
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise _incomplete(package, name, f"it is damaged: {error}") from error
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
+    return make(_folded(tomllib.loads(text)))
 
 
 def _folded(value: Any) -> Any:
@@ -106,14 +96,6 @@ def _folded(value: Any) -> Any:
     if isinstance(value, list):
         return [_folded(each) for each in value]
     return value if isinstance(value, int) else " ".join(value.split())
-
-
-def _incomplete(package: str, name: str, why: str) -> SourceError:
-    from gpumap.extras import again
-
-    place = f"cannot read gpumap's own file {package.replace('.', '/')}/{name}"
-    hint = again() or "install gpumap again (README, Install)"
-    return SourceError(f"{place}: {why[:200]}", hint)
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
@@ -248,16 +230,8 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def target_state(path: Path) -> os.stat_result | None:
-    """Return what is at a path that will be written, if anything is; raises OSError.
-
-    A link in a folder such as /tmp is not followed where it is another user's, whatever
-    fs.protected_symlinks says.
-    """
+    """Return what is at a path that will be written, if anything is; raises OSError."""
     try:
-        link, folder = path.lstat(), path.parent.stat()
-        foreign = link.st_uid not in (os.geteuid(), folder.st_uid)
-        if foreign and stat.S_ISLNK(link.st_mode) and folder.st_mode & _SHARED == _SHARED:
-            raise PermissionError(errno.EPERM, "a link of another user", str(path))
         state = path.stat()
     except FileNotFoundError:
         return None

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap import sources
 from gpumap.bench.registry import commanded, every
-from gpumap.errors import (
-    AbsentError,
-    ContextError,
-    Exit,
-    GpumapError,
-    QuestionError,
-    TimedOut,
-    WrongDataError,
-)
+from gpumap.errors import BY_EXIT, ContextError, Exit, GpumapError, QuestionError
 from gpumap.parse import parse_map
 from gpumap.session_file import GPUMAP, OF_MPIRUN, training
 from gpumap.text import fix, middle
@@ -43,12 +35,6 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, ContextMap, Device, Diagnosis, Report
 
 _JUDGED = (Exit.OK, Exit.NO, Exit.WRONG_DATA, Exit.INCONCLUSIVE)  # a report that tells everything
-_ERRORS: dict[int, type[GpumapError]] = {
-    Exit.QUESTION: QuestionError,
-    Exit.ABSENT: AbsentError,
-    Exit.WRONG_DATA: WrongDataError,
-    Exit.TIMEOUT: TimedOut,
-}
 _BECOME = """
 import os, sys
 from gpumap.machine import process_control
@@ -84,7 +70,7 @@ def open_(
     from gpumap.machine.topology import read
     from gpumap.resolve import resolve
 
-    _check(policy, backend)
+    _check(policy)
     opened = _traced()
     requested = backend or os.environ.get("GPUMAP_BACKEND") or None  # an empty variable is not set
     variables, notes = register(os.environ)
@@ -138,14 +124,9 @@ def dot(a: Any, b: Any) -> Array:
     return product
 
 
-def _check(policy: Any, backend: Any) -> None:
-    from gpumap.backends import REGISTRY
-
-    if not isinstance(policy, str) or policy not in ("visible", "strict"):
+def _check(policy: Any) -> None:
+    if policy not in ("visible", "strict"):
         raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
-    if not isinstance(backend, str | None):
-        kind, known = type(backend).__name__, ", ".join(REGISTRY)
-        raise QuestionError(f"the backend is {kind}, not a name", f"choose one of {known}")
 
 
 def _map(text: str | None, inventory: Inventory) -> ContextMap:
@@ -160,10 +141,7 @@ def _map(text: str | None, inventory: Inventory) -> ContextMap:
     found = sources.find(env=inventory.host.env, cwd=cwd)
     if found is not None:
         return parse_map(found.text)
-    chosen = default_map(inventory)
-    if opened := _traced():
-        opened.defaults.append(chosen.text)
-    return chosen
+    return default_map(inventory)
 
 
 def devices(*, backend: str | None = None) -> tuple[Device, ...]:
@@ -311,7 +289,7 @@ class Rule:
         code = self._process.wait()
         with self._folder as folder:
             if code:
-                kind = _ERRORS.get(code, GpumapError)
+                kind = BY_EXIT.get(code, GpumapError)
                 raise kind(f"the training ended with exit code {code}", "read what it has printed")
             found: list[dict[str, float | None]] = json.loads(Path(folder, "epochs").read_text())
         return found
@@ -338,10 +316,6 @@ def _run(
     params = parameters(command)
     off = {f"GPUMAP_{name.upper()}" for name in params if options.get(name) is False}
     env = {key: value for key, value in os.environ.items() if key not in off}
-    if not sys.executable:
-        raise GpumapError(
-            "gpumap cannot be started: sys.executable is empty", "set it to Python's path"
-        )
     given = [text for name in options for text in _given(name, options[name], params.get(name))]
     with _startable():
         folder = tempfile.TemporaryDirectory(prefix="gpumap-")
@@ -407,12 +381,12 @@ def _report(
 
     code = ended.returncode
     if not target.exists():
-        raise _ERRORS.get(code, GpumapError)(*_error_and_fix(ended))
+        raise BY_EXIT.get(code, GpumapError)(*_error_and_fix(ended))
     report = io.read(target)
     if code in judged:
         return report
     diagnostics = tuple(problem.diagnostic for problem in report.errors)
-    raise _ERRORS.get(code, GpumapError)(diagnostics or f"exit code {code}")
+    raise BY_EXIT.get(code, GpumapError)(diagnostics or f"exit code {code}")
 
 
 def _error_and_fix(ended: subprocess.CompletedProcess[str]) -> tuple[str, str | None]:

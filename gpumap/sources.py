@@ -38,7 +38,6 @@ _KEY = r"(?i)#?\s*(?:global\s*\.\s*)?contexts?\s*(?:=(?!>)|$)"
 _LOST = rf"{_KEY}|#.*(?:->|=>)|[^=]*(?:->|=>)"  # a map, or an entry that is no option's value
 _RC_LIMIT = 2**20  # bytes
 _CASED = {"floatx": "floatX"}  # a name in .theanorc may be of any case, in THEANO_FLAGS of its own
-_RC_BLANKS = r"\S[^\S\n]{200}"  # ConfigParser takes minutes for a line of 100,000
 _RC_COMMENT = r"(?m)^[^\S\n]+(;[^=\n]*->.*)"
 _RC_FAILURES = {
     "MissingSectionHeaderError": ("no section header above it", "begin the file with [global]"),
@@ -68,23 +67,8 @@ def find(
 
 
 def ignored(*, env: Mapping[str, str], cwd: Path | str) -> Notes:
-    """Return what Theano's settings hold in place of a map: for when find() is None."""
-    return (*_theano(env, cwd)[1], *config.default_note(_readable_options(env, cwd)))
-
-
-def surrounding(found: MapText, *, env: Mapping[str, str], cwd: Path | str) -> Notes:
-    """Return what Theano's other options do with a map of its settings; of any other nothing."""
-    if found.origin not in ("THEANO_FLAGS", ".theanorc"):
-        return ()
-    return tuple(config.theano_notes(_readable_options(env, cwd)))
-
-
-def _readable_options(env: Mapping[str, str], cwd: Path | str) -> Mapping[str, tuple[str, str]]:
-    """Return Theano's options; none where a .theanorc is broken that holds no map."""
-    try:
-        return theano_options(env=env, cwd=cwd)
-    except SourceError:
-        return {}
+    """Return what Theano's settings lose of a map: for when find() is None."""
+    return _theano(env, cwd)[1]
 
 
 def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, tuple[str, str]]:
@@ -111,16 +95,13 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
 def written(path: Path) -> tuple[MapText | None, Notes]:
     """Return the map that a file holds (None if it holds none), and what is odd about it.
 
-    What the file is, its name says: gpumap.toml, pyproject.toml, .theanorc; any other is a map.
+    What the file is, its name says: gpumap.toml, .theanorc; any other is a map.
 
     Raises:
-        SourceError: it cannot be read, or sets a map where none is looked for.
+        SourceError: it cannot be read.
     """
     if path.name == config.NAME:
         return _toml(path), ()
-    if path.name == config.PROJECT:
-        _refuse_project_map(path)
-        return None, ()
     if path.name.endswith("theanorc"):
         return _rc([(path, _rc_read(path))])
     return _map_file(path, str(path)), ()
@@ -162,15 +143,6 @@ def _toml(path: Path, *, own: bool = False) -> MapText | None:
     if not isinstance(text, str):
         raise SourceError(f"{path}: map must be text", f'write map = "{_EXAMPLE}"')
     return MapText(text, "gpumap.toml", str(path))
-
-
-def _refuse_project_map(path: Path) -> None:
-    """Refuse a map in a project's file: a project is not of one machine."""
-    tool = config.read(path).get("tool", {})
-    table = tool.get("gpumap", {}) if isinstance(tool, dict) else {}
-    if isinstance(table, dict) and "map" in table:
-        problem = f"{path}: a map in [tool.gpumap] is not looked for"
-        raise SourceError(problem, "move it to a gpumap.toml beside it")
 
 
 def _theano(env: Mapping[str, str], cwd: Path | str) -> tuple[MapText | None, Notes]:
@@ -246,7 +218,7 @@ def _rc(files: Iterable[tuple[Path, str]], notes: Notes = ()) -> tuple[MapText |
         if _rc_value(parser) != before:
             origin, content = str(path), text
     value = _rc_value(parser) or ""
-    notes = (*notes, *_rc_sections(parser), *_rc_notes(value, content))
+    notes = (*notes, *_rc_notes(content))
     return (MapText(value, ".theanorc", origin, notes) if value else None), notes
 
 
@@ -284,11 +256,7 @@ def _rc_paths(env: Mapping[str, str], cwd: Path | str) -> Iterator[Path]:
 def _rc_read(path: Path) -> str:
     from gpumap.files import read_text
 
-    text = read_text(path, ".theanorc", _RC_LIMIT)
-    if long := re.search(_RC_BLANKS, text):
-        line = text.count("\n", 0, long.start()) + 1
-        raise _rc_failure(path, line, "200 blanks in a row", "remove them")
-    return text
+    return read_text(path, ".theanorc", _RC_LIMIT)
 
 
 def _rc_parse(parser: ConfigParser, path: Path, text: str) -> None:
@@ -310,19 +278,7 @@ def _rc_failure(path: Path, line: int, problem: str, hint: str) -> SourceError:
     return SourceError(f"{path}, line {line}: {problem}", hint)
 
 
-def _rc_sections(parser: ConfigParser) -> Iterator[Diagnostic]:
-    if "contexts" in parser.defaults():
-        return
-    for section in parser.sections():
-        if section != "global" and parser.has_option(section, "contexts"):
-            message = f".theanorc: Theano does not look for contexts in {_quoted(section)}"
-            yield _warning("rc-section", message, "move it to the section [global]")
-
-
-def _rc_notes(value: str, content: str) -> Iterator[Diagnostic]:
-    if value[:1] == value[-1:] and value[:1] in ("'", '"') and len(value) > 1:
-        message = f".theanorc: quotes are part of the value: {_quoted(value)}"
-        yield _warning("rc-quotes", message, f"drop them: contexts = {_shown(value[1:-1])}")
+def _rc_notes(content: str) -> Iterator[Diagnostic]:
     for comment in re.findall(_RC_COMMENT, content):
         message = f'.theanorc: a line that begins with ";" is a comment: {_quoted(comment)}'
         yield _warning("rc-comment", message, 'put the ";" at the end of the line before')

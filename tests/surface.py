@@ -10,8 +10,7 @@ from written import PROJECT, listed
 import gpumap
 from gpumap.bench.registry import every
 from gpumap.bench.selectors import EVERYWHERE
-from gpumap.cli import _CONFIG, _PROJECT, COMMANDS, group
-from gpumap.commands.option_types import WordsType
+from gpumap.cli import _CONFIG, COMMANDS, group
 from gpumap.doctor.diagnose import table as causes
 from gpumap.errors import Exit, GpumapError
 from gpumap.explain import KINDS, table
@@ -63,14 +62,6 @@ def _described(param):
         yield f"default={param.default}"
     if param.envvar:
         yield f"variable={param.envvar}"
-
-
-def words():
-    """Yield the words that options take, as completion knows them."""
-    for name, command in commands():
-        for param in command.params:
-            if isinstance(param.type, WordsType):
-                yield f"{name} {param.opts[0]}: {' '.join(param.type.words)}"
 
 
 def variables():
@@ -127,12 +118,10 @@ def sections():
     """Yield the heading of each section, and its lines."""
     yield "commands", [name for name, _ in commands()]
     yield "arguments and options", options()
-    yield "words of options", words()
     yield "variables", variables()
     yield "variables that reports record", fingerprint.VARIABLES
     yield "files", listed("Files")
     yield "settings of gpumap.toml", _CONFIG
-    yield "settings of [tool.gpumap]", _PROJECT
     yield "formats", FORMATS
     yield "suffixes of --output", [f"{suffix} {name}" for suffix, name in SUFFIXES.items()]
     yield "columns of CSV, parameters apart", [*RECORD, *FIGURE]

@@ -76,67 +76,13 @@ def test_each_value_of_another_type_is_said(settings, wrong):
     assert wrong or config.check_types(settings, TYPES, FILE) is None
 
 
-TABLE = '[tool.gpumap]\nlimit = ["dot.many.speedup>=1.8"]\n'
-
-
-@pytest.mark.parametrize(("files", "found"), [
-    ({}, None), ({"pyproject.toml": '[project]\nname = "x"\n'}, None),
-    ({"pyproject.toml": 'name = "gpumap"\n'}, None), ({"pyproject.toml": TABLE}, "pyproject.toml"),
-    ({"pyproject.toml": TABLE.replace("gpumap", '"gpu\\u006dap"')}, "pyproject.toml"),
-    ({"pyproject.toml": TABLE, "a/pyproject.toml": TABLE}, "a/pyproject.toml"),
-    ({"pyproject.toml": TABLE, "a/b/pyproject.toml": "[tool.ruff]\n"}, "pyproject.toml"),
-    ({"a/b/c/pyproject.toml": TABLE}, None),
-])  # fmt: skip
-def test_the_nearest_project_with_a_table_is_found(tmp_path, files, found):
-    """A project without one says nothing about gpumap."""
-    (tmp_path / "a/b/c").mkdir(parents=True)
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    expected = found and (tmp_path / found, {"limit": ["dot.many.speedup>=1.8"]})
-    assert expected == config.project(tmp_path / "a/b")
-
-
-@pytest.mark.parametrize(
-    "text", ["[tool]\ngpumap = 3\n", "[[tool.gpumap]]\n", "[tool.gpumap\n", "\0gpumap"]
-)
-def test_a_project_that_cannot_be_understood_is_never_passed_over(tmp_path, text):
-    """Its limits would be lost without a word; what is another tool's affair is not parsed."""
-    path = tmp_path / "pyproject.toml"
-    path.write_text(text)
-    (found,) = refused(lambda: config.project(tmp_path))
-    assert str(path) in found.message
-    path.write_text("[tool.other\n")
-    assert config.project(tmp_path) is None
-
-
 def test_nothing_is_looked_for_above_the_home_folder(tmp_path):
     (tmp_path / "home" / "a").mkdir(parents=True)
-    for name in (config.NAME, config.PROJECT):
-        (tmp_path / name).write_text(TABLE)
+    (tmp_path / config.NAME).touch()
     home = str(tmp_path / "home")
     assert config.find(tmp_path / "home" / "a", home) is None
-    assert config.project(tmp_path / "home" / "a", home) is None
     (tmp_path / "home" / config.NAME).touch()
     assert tmp_path / "home" / config.NAME == config.find(tmp_path / "home" / "a", home)
-
-
-def test_nothing_is_looked_for_above_a_mount_point(tmp_path, monkeypatch):
-    """What is mounted in a folder is not below the settings of that folder."""
-    (tmp_path / "disk" / "a").mkdir(parents=True)
-    (tmp_path / config.NAME).touch()
-    real = os.stat
-
-    def mounted(path, **how):
-        found = real(path, **how)
-        if not str(path).startswith(str(tmp_path / "disk")):
-            return found
-        fields = list(found)
-        fields[2] += 1
-        return os.stat_result(fields)
-
-    assert tmp_path / config.NAME == config.find(tmp_path / "disk" / "a")
-    monkeypatch.setattr(os, "stat", mounted)
-    assert config.find(tmp_path / "disk" / "a") is None
 
 
 def state(kind, mode, user=OWN, group=None):
@@ -186,31 +132,3 @@ def test_a_link_leads_to_no_file_that_others_can_write(tmp_path):
     assert config.read(path, own=True) == {"quiet": True}
     (tmp_path / "b").chmod(0o757)
     assert refused(lambda: config.read(path, own=True))
-
-
-def test_the_table_of_a_project_that_others_can_write_is_refused(tmp_path):
-    """A project of another user that says nothing about gpumap is none of its business."""
-    path = tmp_path / config.PROJECT
-    path.write_text("[tool.ruff]  # no gpumap\n")
-    path.chmod(0o646)
-    assert config.project(tmp_path) is None
-    path.write_text(TABLE)
-    assert refused(lambda: config.project(tmp_path))
-
-
-MANY = ";".join(f"d{n}->opencl0:0.{n}" for n in range(300))
-
-
-@pytest.mark.parametrize(("text", "fine"), [
-    (".".join(["a"] * 20_000) + " = 1", False), ("[" + " . ".join(["a"] * 102) + "]", False),
-    ("x = {" + ".".join(["a"] * 102) + " = 1}", False),
-    ('# """\n' + ".".join(['"a"'] * 102) + ' = 1\n# """', False), ("a = 1\n" * 20_000, False),
-    # dots that are none of a key are not counted
-    (f'map = "{MANY}"', True), (f"map = '''{MANY}'''", True), ("x = [" + "1.5, " * 300 + "]", True),
-    ("# " + "." * 300, True), (".".join(["a"] * 101) + " = 1", True),
-])  # fmt: skip
-def test_a_file_that_would_take_long_is_refused(tmp_path, text, fine):
-    """TOML's reader takes minutes for a key of 60,000 parts, and no time limit runs yet."""
-    path = tmp_path / config.NAME
-    path.write_text(text)
-    assert config.read(path) is not None if fine else refused(lambda: config.read(path))

@@ -6,8 +6,6 @@ import shlex
 import sys
 
 import pytest
-from commands.scripts import script
-from flat_report import loads
 from packaging.requirements import Requirement
 from written import PAGES, PROJECT, ROOT
 
@@ -99,37 +97,3 @@ def test_no_page_tells_to_install_gpumap_from_an_index():
     line = re.compile(r"pip3? install(?: --?[\w-]+)* +['\"]?gpumap")
     texts = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
     assert [name for name, text in texts.items() if line.search(text) or "gpumap[" in text] == []
-
-
-def stranger(folder, name="gpumap", files="gpumap/__init__.py,,\ngpumap/umap.py,,\n", at="RECORD"):
-    info = folder / f"{name}-0.1.1.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.1\n")
-    (info / at).write_text(files)
-
-
-@pytest.mark.parametrize(("name", "files", "found"), [
-    ("gpumap", "gpumap/__init__.py,sha256=x,1\n", ("gpumap 0.1.1",)),
-    ("other", "a/b.py,,\ngpumap/__init__.py,,\n", ("other 0.1.1",)),
-    ("GPUmap.CLI", "gpumap/__init__.py,,\n", ()),  # our own, as indexes write it
-    ("gpumap", "gpumap-0.1.1.dist-info/METADATA,,\n", ()),  # nothing of it is there
-    ("other", "other/gpumap/__init__.py,,\n", ()),
-])  # fmt: skip
-def test_a_stranger_with_our_package_is_found(tmp_path, monkeypatch, name, files, found):
-    """Whatever it is called: by the files that it has installed."""
-    before = extras.strangers()
-    stranger(tmp_path, name, files)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert sorted(set(extras.strangers()) - set(before)) == sorted(found)
-
-
-def test_doctor_tells_of_it(gpumap, tmp_path):
-    """A warning with the line that removes it; the verdict is another matter."""
-    stranger(tmp_path / "site")
-    path = str(tmp_path / "site")
-    answer = gpumap.fake(script())("doctor", "a->cuda0", "--format", "json", PYTHONPATH=path)
-    (note,) = (n for n in loads(answer.out)["map"]["notes"] if n["code"] == "other-package")
-    assert note["severity"] == "warning"
-    assert shlex.split(note["hint"].partition(" && ")[0].partition(";")[0])[1:] == [
-        "-m", "pip", "uninstall", "gpumap",
-    ]  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from refusals import refusal
 
 from gpumap.errors import SourceError
-from gpumap.files import LIMIT, empty, read_bytes, read_text, shipped, write_atomic
+from gpumap.files import LIMIT, empty, read_bytes, read_text, write_atomic
 
 ROOT = os.geteuid() == 0
 
@@ -169,23 +169,6 @@ def test_the_folder_that_does_not_exist_is_named_in_the_fix(tmp_path):
 
 @pytest.mark.skipif(not ROOT, reason="needs root to become another user")
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_link_of_another_user_in_a_shared_folder_is_not_followed(public, exists):
-    """Whatever fs.protected_symlinks says; one's own is."""
-    target, link = public / "target", public / "link"
-    if exists:
-        target.write_text("old")
-    public.chmod(0o1777)
-    link.symlink_to(target)
-    os.lchown(link, 12345, 12345)
-    assert unwritten(link, "new") == "permission denied"
-    assert (target.read_text() if target.exists() else None) == ("old" if exists else None)
-    os.lchown(link, 0, 0)
-    write_atomic(link, "new")
-    assert target.read_text() == "new"
-
-
-@pytest.mark.skipif(not ROOT, reason="needs root to become another user")
-@pytest.mark.parametrize("exists", [True, False])
 def test_what_may_not_be_written_is_said(public, exists):
     """A read-only file is not replaced behind its owner's back, a folder not written to."""
     folder = public / "folder"
@@ -254,28 +237,3 @@ def test_a_file_is_emptied_in_its_place(tmp_path):
         empty(path)
     assert (old.read_text(), old.stat().st_mode & 0o777, link.is_symlink()) == ("", 0o640, True)
     assert not (tmp_path / "none").exists()
-
-
-def test_a_file_that_has_nothing_to_read_is_refused(tmp_path, monkeypatch):
-    """/proc/kmsg calls itself a regular file, and lets a reader wait: exit 2, not 70."""
-    path = tmp_path / "a.map"
-    path.write_text("dev0->cpu0")
-    waits = BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    monkeypatch.setattr(os, "read", Mock(side_effect=waits))
-    assert unread(path)
-
-
-@pytest.mark.parametrize(("content", "message"), [
-    (None, "No such file or directory"), (b"[flag", "it is damaged: Expected"),
-    (b"\xff", "it is damaged: 'utf-8'"), (b"", "it is damaged: 'flag'"),
-])  # fmt: skip
-def test_a_damaged_file_of_the_installation_says_so(tmp_path, monkeypatch, content, message):
-    """Missing, no TOML, no text, or without a table of its own: the fix installs gpumap again."""
-    monkeypatch.setattr("importlib.resources.files", lambda _: tmp_path)
-    if content is not None:
-        (tmp_path / "flags.toml").write_bytes(content)
-    place = "cannot read gpumap's own file gpumap/explain/flags.toml"
-    told = refused(
-        lambda: shipped("gpumap.explain", "flags.toml", lambda all_: all_["flag"]), place
-    )
-    assert told.startswith(message)

@@ -12,7 +12,7 @@ from gpumap.app.opening import opened, unopened
 from gpumap.app.output import Progress
 from gpumap.app.recording import Measuring, Recording
 from gpumap.engine.needs import check_any, check_memory
-from gpumap.errors import Diagnostic, QuestionError
+from gpumap.errors import QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import by_headline, decided, gated, judged
 from gpumap.model import Around, Measured, replace
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
 
 _NOTHING = Measured()
-_ASSUMED = Diagnostic(
-    "assumed",
-    "no device was opened: they are planned as their drivers list them",
-    severity="note",
-)
 _FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took,
 _LATE = 0.7  # seconds at most by which that may exceed the budget
 _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
@@ -124,12 +119,10 @@ class BenchmarkRun:
                 self.finish(found)
 
     def plan(self, turn: Turn, recipe: Recipe) -> None:
-        """Record the plan alone, of devices that stay closed; what is assumed is said once."""
+        """Record the plan alone, of devices that stay closed, as their drivers list them."""
         benchmark = self._benchmark(turn, recipe, unopened(turn.resolution, turn.inventory))
         self._draft.measured.append(Measuring(None, benchmark.plan))
         self._draft.plans.append(benchmark.plan)
-        if _ASSUMED not in self._draft.remarks:
-            self._draft.remarks.append(_ASSUMED)
 
     def check(self, turn: Turn, plan: Plan) -> Look | None:
         """Refuse what shows before a device is open; return what looks at others from now on."""
@@ -155,7 +148,6 @@ class BenchmarkRun:
         gpus = stack.enter_context(Gpus(turn.hardware))
         benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
-        self._refuse_base(turn)
         watch = Watch()
         devices.clock.sleep(_LOOK)
         self._draft.before = replace(watch.read(), others=look.read() if look else None)
@@ -168,7 +160,7 @@ class BenchmarkRun:
         from gpumap.engine.runner import Runner
         from gpumap.machine.state import Neighbours
 
-        clock, progress = found.devices.clock, self._record.progress
+        clock = found.devices.clock
         budget = self._budget(turn, clock)
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
@@ -176,8 +168,9 @@ class BenchmarkRun:
         throttled = found.gpus.throttled
         settings = self._settings_of(budget, clock)
         explain = explaining(found.benchmark.key)
-        runner = Runner(found.benchmark, clock, settings, progress, around, throttled, explain)
+        runner = Runner(found.benchmark, clock, settings, around, throttled, explain)
         measured = self._draft.measured[-1] = Measuring(runner, found.benchmark.plan)
+        self._record.progress.doing = "measuring"
         measured.take()
 
     def _measured(self, plan: Plan, turn: Turn, recipe: Recipe) -> Plan:
@@ -241,21 +234,6 @@ class BenchmarkRun:
         self._draft.fingerprint = fingerprint(
             turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
         )
-
-    def _refuse_base(self, turn: Turn) -> None:
-        """Refuse a base that this run could not be compared with, before it takes its time.
-
-        With `--backend all` the fingerprint of one turn says nothing of the report's.
-        """
-        against, draft = self._request.gate.against, self._draft
-        if against is None:
-            return
-        from gpumap.app.comparison import refuse_unlike
-        from gpumap.judge.comparability import fingerprints
-
-        only = turn.left == len(draft.measured) == 1
-        apart = fingerprints(against.base.fingerprint, draft.fingerprint) if only else ()
-        refuse_unlike(against.base, simulated=draft.simulated, apart=apart)
 
     def _warn(self, turn: Turn) -> None:
         """Say before anything is measured that other processes use the cores of this run."""

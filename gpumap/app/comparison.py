@@ -16,6 +16,7 @@ from gpumap.judge.comparability import (
 from gpumap.judge.compare import (
     JUDGED,
     Baseline,
+    Terms,
     agreed,
     compare,
     why,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
-    from gpumap.judge.compare import Terms
     from gpumap.model import Report
 
 _PASSED = 0  # the exit code of what is said, and let pass
@@ -199,11 +199,18 @@ class CompareRequest:
 
     base: Path | None
     new: Path | None
-    terms: Terms
+    threshold: float
+    allow_missing: bool
+    judge: tuple[str, ...]
     inconclusive: Any
     output: Output
     confirm: bool = False
     ab: tuple[str, str] | None = None
+
+    @property
+    def terms(self) -> Terms:
+        """Return the terms of the comparison."""
+        return Terms(self.threshold, self.allow_missing, self.judge)
 
     @property
     def gate(self) -> Gate:

@@ -22,7 +22,6 @@ from gpumap.doctor.screening import DeviceRun, StepResult
 from gpumap.engine.verify import one_of_each
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
 from gpumap.escape import printable
-from gpumap.extras import again, pip, strangers
 from gpumap.inventory import Inventory
 from gpumap.machine import process_control
 from gpumap.machine.topology import Tree
@@ -65,17 +64,8 @@ def examine(program: Program, request: DoctorRequest) -> None:
     with Recording(
         "doctor", Diagnosed(), program, request.output, time_limit=request.timeout
     ) as record:
-        record.draft.remarks += [*doubts, *_strangers()]
+        record.draft.remarks += doubts
         _Examination(record, program, request).run()
-
-
-def _strangers() -> Iterator[Diagnostic]:
-    """Warn of each other distribution whose package is called gpumap: one overwrote the other."""
-    for stranger in strangers():
-        message = f"another project, {stranger}, has installed a package gpumap here too"
-        remove, anew = pip("uninstall", stranger.partition(" ")[0]), again()
-        hint = f"{remove} && {anew}" if anew else f"{remove}; then set gpumap up again (README)"
-        yield Diagnostic("other-package", message, hint=hint, severity="warning")
 
 
 class _Examination:

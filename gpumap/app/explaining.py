@@ -34,14 +34,6 @@ def explain_words(program: Program, words: tuple[str, ...]) -> None:
     program.stdout.write("".join(f"{line}\n" for line in fitted(lines, columns(program.stdout))))
 
 
-def begun_by(begun: str) -> dict[str, str]:
-    """Return the summary of each topic that begins so; of a word with several meanings one."""
-    found: dict[str, str] = {}
-    for topic in _every():
-        found.setdefault(typed(topic), topic.summary)
-    return {name: line for name, line in found.items() if name.startswith(begun)}
-
-
 def _every() -> tuple[Topic, ...]:
     from gpumap.doctor.diagnose import pages  # takes what is not there where a wheel is built
 

@@ -32,10 +32,9 @@ def read_map(
     env, cwd = draft.program.env, draft.program.cwd
     draft.source = sources.find(argument, option, env=env, cwd=cwd)
     if draft.source is not None:
-        draft.ignored = sources.surrounding(draft.source, env=env, cwd=cwd)
         draft.map = parse_map(draft.source.text)
         return draft.map
-    draft.ignored = sources.ignored(env=env, cwd=cwd)
+    draft.remarks += sources.ignored(env=env, cwd=cwd)
     if default is None:
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
     draft.map = default()

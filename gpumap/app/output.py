@@ -9,16 +9,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gpumap.app.program import columns, silence
-from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from gpumap.app.program import Program
     from gpumap.engine.base import Settings
     from gpumap.errors import Diagnostic
-    from gpumap.model import Group, Measurement, Plan, Report
+    from gpumap.model import Report
     from gpumap.report import Style
 
     Form = Callable[[str, Style], str]  # what is said, in a format and a style
@@ -156,7 +155,7 @@ _OFTEN = 0.5  # seconds from one look at a terminal to the next
 
 
 class Progress:
-    """An observer that tells what is being done, as long as its context lasts.
+    """Tells what is being done, as long as its context lasts.
 
     It writes a line now and then in a log; on a terminal one line, again and again.
     """
@@ -178,8 +177,6 @@ class Progress:
         self._over = threading.Event()
         self._now, self._wait, self._start = now, wait or self._over.wait, now()
         self._thread = threading.Thread(target=self.beat, daemon=True)
-        self._groups: tuple[Group, ...] = ()
-        self._done = 0
 
     def __enter__(self) -> Self:
         if not self._quiet:
@@ -214,36 +211,3 @@ class Progress:
         with suppress(OSError, ValueError):  # a closed stderr must not lose the result
             self._stream.write(text)
             self._stream.flush()
-
-    def planned(self, plan: Plan) -> None:
-        """Begin with the first group of cases."""
-        self._done, self._groups = 0, plan.groups
-        self._tell("verifying and warming up")
-
-    def block(self, group: Group, done: float) -> None:
-        """Tell how far a group is."""
-        del group
-        self._tell(f"{done:.0%} done")
-
-    def ended(self, measurements: Sequence[Measurement]) -> None:
-        """Count a group as done."""
-        del measurements
-        self._done += 1
-        self._tell("verifying and warming up")
-
-    def _tell(self, standing: str) -> None:
-        if self._done == len(self._groups):
-            self.doing = "finishing"
-            return
-        place = f"group {self._done + 1} of {len(self._groups)}"
-        self.doing = f"measuring {_described(self._groups[self._done])}, {place}: {standing}"
-
-
-def _described(group: Group) -> str:
-    from gpumap.bench.registry import how, sizes  # of what is measured alone
-
-    case = group.cases[0]
-    units = {"rows": " rows", "bytes": " B"}
-    telling = {**sizes(case), **how(case)}.items()
-    what = next((f"{value}{units.get(key, '')}" for key, value in telling), case.name)
-    return f"{case.bench} {printable(what)}"

@@ -244,7 +244,6 @@ class Draft:
         self.fit: Callable[[Iterable[model.Measurement]], tuple[model.Fit, ...]] | None = None
         self.ranks: tuple[model.Rank, ...] = ()
         self.warned: list[Diagnostic] = []  # said before there was a result
-        self.ignored: tuple[Diagnostic, ...] = ()  # what Theano's settings say beside a map
         self.remarks: list[Diagnostic] = []  # said beside the result
         self.problems: list[Problem] = []
         self.started = datetime.now(UTC)
@@ -266,7 +265,6 @@ class Draft:
         return (
             *self.warned,
             *self._origin(),
-            *self.ignored,
             *(self.source.notes if self.source else ()),
             *(self.map.notes if self.map else ()),
             *(self.resolution.notes if self.resolution else ()),
@@ -362,15 +360,12 @@ class Draft:
         source = self.source
         if source is None or self.kind in _SILENT_KINDS or source.origin in _SILENT_ORIGINS:
             return
+        if source.origin == "default":
+            message, hint = f"no map is given: using {source.text}", "name one: gpumap COMMAND MAP"
+            yield Diagnostic("default-map", message, hint=hint, severity="note")
+            return
         path = f" ({source.path})" if source.path else ""
-        found = Diagnostic("source", f"the map is from {source.origin}{path}", severity="note")
-        yield by_default(source.text) if source.origin == "default" else found
-
-
-def by_default(text: str) -> Diagnostic:
-    """Return the note that no map was given, and which one was taken."""
-    message = f"no map is given: using {text}"
-    return Diagnostic("default-map", message, hint="name one: gpumap COMMAND MAP", severity="note")
+        yield Diagnostic("source", f"the map is from {source.origin}{path}", severity="note")
 
 
 def stamp(moment: datetime) -> str:

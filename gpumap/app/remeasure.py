@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.bench.registry import commanded
-from gpumap.errors import (
-    AbsentError,
-    DeviceError,
-    GpumapError,
-    QuestionError,
-    TimedOut,
-    WrongDataError,
-)
+from gpumap.errors import BY_EXIT, DeviceError, GpumapError, QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.app.program import Program
     from gpumap.model import Report
@@ -33,11 +24,6 @@ _GRAMMAR = "write it as [VAR=VALUE ...] [LAUNCHER ...] [PYTHON -m] gpumap bench 
 _MEASURES = f"use {' or '.join(COMMANDS)}, as one command: no shell runs it"
 _ALONE = "see whether it runs alone"
 _WHOLE = (0, 1, 5)  # exit codes of a run that came to its end
-_ERRORS: dict[int, type[GpumapError]] = {
-    3: AbsentError,
-    4: WrongDataError,
-    124: TimedOut,
-}  # by a child's exit code
 _LINES = 2  # of what it said when it failed: an error and its fix
 
 
@@ -47,7 +33,6 @@ class Run(NamedTuple):
     name: str  # in messages
     starts: tuple[str, ...]
     argv: tuple[str, ...]
-    variables: Mapping[str, str]
 
 
 def once_more(report: Report) -> Run:
@@ -58,7 +43,7 @@ def once_more(report: Report) -> Run:
     """
     name, argv = "the second run of NEW", tuple(_without_output(report.argv))
     _refuse_others(name, argv)
-    return Run(name, _OURS, argv, {})
+    return Run(name, _OURS, argv)
 
 
 def of_text(name: str, text: str) -> Run:
@@ -74,13 +59,9 @@ def of_text(name: str, text: str) -> Run:
     if "gpumap" not in words:
         raise QuestionError(f'{name}: "{text}" is not gpumap', _GRAMMAR)
     at = words.index("gpumap")
-    settings = list(takewhile(lambda word: "=" in word, words[:at]))
-    launcher, argv = tuple(words[len(settings) : at]), tuple(words[at + 1 :])
-    if launcher and shutil.which(launcher[0]) is None:
-        raise QuestionError(f"{name}: there is no command {launcher[0]}", _GRAMMAR)
-    starts = launcher if launcher[-1:] == ("-m",) else (*launcher, *_OURS)
+    before, argv = ("env", *words[:at]), tuple(words[at + 1 :])  # VAR=VALUE, and a launcher
     _refuse_others(name, argv)
-    return Run(name, starts, argv, dict(word.split("=", 1) for word in settings))
+    return Run(name, before if before[-1] == "-m" else (*before, *_OURS), argv)
 
 
 def words_of(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -137,7 +118,7 @@ def _ended(run: Run, target: Path, program: Program) -> subprocess.CompletedProc
         return subprocess.run(  # noqa: S603 - gpumap, or what the user gave to run
             [*run.starts, "gpumap", *run.argv[:stop], *written, *run.argv[stop:]],
             cwd=program.cwd,
-            env={**program.env, **run.variables},
+            env=program.env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -156,5 +137,5 @@ def _failure(name: str, done: subprocess.CompletedProcess[bytes]) -> GpumapError
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     if code in _WHOLE:
         how += " and wrote no report"
-    kind = DeviceError if code < 0 else _ERRORS.get(code, QuestionError)
+    kind = DeviceError if code < 0 else BY_EXIT.get(code, QuestionError)
     return kind(f"{name} {how}{f': {output}' if output else ''}", _ALONE)

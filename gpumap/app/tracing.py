@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gpumap.app.given_map import read_map
 from gpumap.app.guard import guard
 from gpumap.app.program import Program
-from gpumap.app.recording import Draft, Recording, by_default
+from gpumap.app.recording import Draft, Recording
 from gpumap.app.watched_programs import run_alone
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.files import read_bytes, write_atomic
@@ -78,7 +78,6 @@ def _take(draft: Draft, ending: Ending, code: int | None, found: Report | None) 
     """Take what a script has written at its end, and how it ended."""
     if found is not None:
         draft.result, draft.devices = found.result, found.devices
-        draft.remarks += [note for note in found.notes if note.code == "default-map"]
         draft.problems += found.errors
     if ending.why == "interrupted":
         draft.account(None, stopped=True)
@@ -95,14 +94,13 @@ def _take(draft: Draft, ending: Ending, code: int | None, found: Report | None) 
 
 
 class Opened:
-    """The contexts of a program so far, and the maps that were chosen because none was given.
+    """The contexts of a program so far.
 
     When the process ends, a report of them is written; a fork of it writes none.
     """
 
     def __init__(self, path: str) -> None:
         self.contexts: list[Context] = []
-        self.defaults: list[str] = []
         self._path = Path(path)
         atexit.register(_write, self, self._path, os.getpid())
 
@@ -118,7 +116,6 @@ def _write(opened: Opened, path: Path, process: int) -> None:
         return
     program = Program((), dict(os.environ), "", sys.stdout, sys.stderr)
     draft = Draft("trace", Watched(), program, {})
-    draft.remarks += map(by_default, dict.fromkeys(opened.defaults))
     if isinstance(error := getattr(sys, "last_value", None), GpumapError):
         for each in error.diagnostics:  # its span is of a map that may not be the report's
             absent = error.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)  # else its own mistake

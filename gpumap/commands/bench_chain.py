@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import WordsType
 from gpumap.commands.options import benchmark_options, cases_option, reference_option, setting
 
 if TYPE_CHECKING:
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
 @setting(
     "--dtype",
     default="float32",
-    type=WordsType("gpumap.bench.chain:DTYPES"),
     help="The type of the elements: float32 or float64.",
 )
-@cases_option("chain", "Only these: separate, fused, host.")
+@cases_option("Only these: separate, fused, host.")
 @reference_option
 @benchmark_options(20.0, "chain", "control")
 def chain(request: Request, **options: Any) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import WordsType
 from gpumap.commands.options import benchmark_options, cases_option, reference_option, setting
 
 if TYPE_CHECKING:
@@ -18,10 +17,9 @@ if TYPE_CHECKING:
 @setting(
     "--dtype",
     default="float32",
-    type=WordsType("gpumap.bench.dot:DTYPES"),
     help="The type of the elements: float32, float64, float16 (fp16), bfloat16 (bf16) or tf32.",
 )
-@cases_option("dot", "Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.")
+@cases_option("Only these: solo, one, many, one+fetch, many+fetch, many+fetch+threads.")
 @reference_option
 @benchmark_options(12.0, "dot", "control")
 def dot(request: Request, **options: Any) -> None:

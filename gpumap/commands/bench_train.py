@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import WordsType
 from gpumap.commands.options import benchmark_options, cases_option, comm_option, setting
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ _STEPS = 10_000_000
 @setting(
     "--preset",
     default="mlp-small",
-    type=WordsType("gpumap.training.network:NAMES"),
     help="The network: mlp-small, mlp41m with 41 million parameters, or a transformer (PyTorch).",
 )
 @setting("--network", metavar="MODULE:CLASS", help="A network of your own, in place of a preset.")
@@ -34,7 +32,6 @@ _STEPS = 10_000_000
     "--rule",
     metavar="NAMES",
     default="bsp",
-    type=WordsType("gpumap.training.rules:RULES", several=True),
     help="How the devices train together: bsp, easgd, gosgd; several are compared.",
 )
 @setting(
@@ -75,7 +72,6 @@ _STEPS = 10_000_000
 @setting(
     "--optimizer",
     metavar="NAME",
-    type=WordsType("gpumap.training.optimizers:OPTIMIZERS"),
     help="sgd, momentum or adam.  [default: the preset's]",
 )
 @setting(
@@ -86,11 +82,10 @@ _STEPS = 10_000_000
 @setting(
     "--algorithm",
     metavar="NAME",
-    type=WordsType("gpumap.comm.algorithms:MODELS"),
     help="How bsp exchanges: native, host or ring.  [default: ring; native between processes and "
     "with NCCL]",
 )
-@cases_option("train", "Only these: compute, step.")
+@cases_option("Only these: compute, step.")
 @setting(
     "--learn",
     type=click.IntRange(1, 1 << 40),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from gpumap.commands.option_types import FileType
 from gpumap.commands.options import (
@@ -18,9 +16,6 @@ from gpumap.commands.options import (
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program
-
-
-_OF_REPORTS = {"base": "BASE", "new": "NEW", "confirm": "--confirm"}
 
 
 @click.command()
@@ -38,7 +33,7 @@ _OF_REPORTS = {"base": "BASE", "new": "NEW", "confirm": "--confirm"}
 @output_options
 @click.pass_obj
 def compare(program: Program, /, **options: Any) -> None:
-    """Judge the saved report NEW against the saved report BASE, or one command against another.
+    """Judge a new report, or command, against another.
 
     Rows are joined by id. Each time, through its control, and each speed-up is a regression (exit
     1), an improvement, the same or inconclusive (exit 5), by its interval against --threshold. A
@@ -46,18 +41,17 @@ def compare(program: Program, /, **options: Any) -> None:
     """
     from gpumap.app.comparison import CompareRequest, compare_reports
 
-    for name, word in _OF_REPORTS.items():
-        source = click.get_current_context().get_parameter_source(name)
-        if options["ab"] is not None and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--ab measures both sides itself; omit {word}")
-        if options["ab"] is None and name in ("base", "new") and options[name] is None:
-            raise click.MissingParameter(param_hint=f"'{word}'", param_type="argument")
-    if options["ab"] is None:
-        compare_reports(program, CompareRequest(**options))
-    else:
-        from gpumap.app.sides import compare_commands
+    request = CompareRequest(**options)
+    if request.ab is None:
+        if request.base is None or request.new is None:
+            raise click.UsageError("name two saved reports: BASE and NEW")
+        compare_reports(program, request)
+        return
+    from gpumap.app.sides import compare_commands
 
-        compare_commands(program, CompareRequest(**options))
+    if request.base is not None or request.confirm:
+        raise click.UsageError("--ab measures both sides itself; omit BASE, NEW and --confirm")
+    compare_commands(program, request)
 
 
 @click.command()
@@ -69,7 +63,7 @@ def compare(program: Program, /, **options: Any) -> None:
 @output_options
 @click.pass_obj
 def report(program: Program, /, **options: Any) -> None:
-    """Show saved reports again: one in any format, several side by side.
+    """Show saved reports again: one, or several side by side.
 
     A FILE is JSON that --output has written. Several become one table, rows joined by id, each
     figure with its ratio to the first report; verdicts are for `gpumap compare`. The exit code is
@@ -80,15 +74,8 @@ def report(program: Program, /, **options: Any) -> None:
     show_reports(program, **options)
 
 
-def _completed(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem]:  # noqa: ARG001
-    """Return the topics that begin so, for a shell."""
-    from gpumap.app.explaining import begun_by
-
-    return [CompletionItem(name, help=line) for name, line in begun_by(begun).items()]
-
-
 @click.command()
-@click.argument("words", metavar="[TOPIC]...", nargs=-1, shell_complete=_completed)
+@click.argument("words", metavar="[TOPIC]...", nargs=-1)
 @click.pass_obj
 def explain(program: Program, *, words: tuple[str, ...]) -> None:
     """Say what a word of a report means, and what to do about it.

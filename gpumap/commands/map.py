@@ -67,7 +67,7 @@ def check(program: Program, /, **options: Any) -> None:
 @output_options
 @click.pass_obj
 def devices(program: Program, /, **options: Any) -> None:
-    """List every device that each backend finds, and why a backend finds none.
+    """List the devices of each backend, and why one has none.
 
     The last line is a command to paste.
     """
@@ -83,10 +83,10 @@ def devices(program: Program, /, **options: Any) -> None:
 def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> None:
     """Check the maps in files, by their syntax alone.
 
-    A gpumap.toml has its map behind `map =`, a .theanorc behind `contexts` of [global], and a
-    pyproject.toml may have none; every other FILE is a map as @FILE reads it. No device is
-    looked for. Every problem is printed with its file and line, and ends in exit code 2; with
-    --strict a warning ends in 1. As a hook of pre-commit it is called gpumap-maps.
+    A gpumap.toml has its map behind `map =`, a .theanorc behind `contexts` of [global]; every
+    other FILE is a map as @FILE reads it. No device is looked for. Every problem is printed with
+    its file and line, and ends in exit code 2; with --strict a warning ends in 1. As a hook of
+    pre-commit it is called gpumap-maps.
     """
     from pathlib import Path
 
@@ -114,7 +114,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 @output_options
 @click.pass_obj
 def doctor(program: Program, /, **options: Any) -> None:
-    """Say for each name whether its device is used, and if not, why.
+    """Say for each name whether its device is used; if not, why.
 
     Reads what decides placement, and uses each device: copies and products are verified, and what
     they cost is timed. Each driver has a time limit. A cause has a code: `gpumap explain GM102`.
@@ -144,7 +144,7 @@ def doctor(program: Program, /, **options: Any) -> None:
 @output_options
 @click.pass_obj
 def preflight(program: Program, /, **options: Any) -> None:
-    """Say whether this machine may take a job, within a time limit.
+    """Say in limited time whether this machine may take a job.
 
     Of each device: its driver's counters and settings, other processes on it, verified copies from
     and to the host and between all pairs both ways, a verified product, and its speed against the
@@ -168,10 +168,10 @@ def preflight(program: Program, /, **options: Any) -> None:
 def env(
     program: Program, *, python: str | None, output: Path | None, keep: tuple[str, ...]
 ) -> None:
-    """Print a block for an issue: versions, devices, topology, the map and variables.
+    """Print a block for an issue: versions, devices, map, variables.
 
-    It is Markdown. Variables are an allow-list; names of hosts and users, paths, serial numbers and
-    tokens are replaced, in FILE too.
+    It is Markdown, and has the topology too. Variables are an allow-list; names of hosts and users,
+    paths, serial numbers and tokens are replaced, in FILE too.
     """
     from gpumap.app.examination import environment
 

@@ -11,7 +11,6 @@ from gpumap.commands.option_types import (
     DurationType,
     FileType,
     QuantityType,
-    WordsType,
 )
 from gpumap.commands.options import (
     algorithms_option,
@@ -38,11 +37,11 @@ if TYPE_CHECKING:
     help="small (4 KiB), medium (1 MiB), large (64 MiB), 1MB or 64B:1GiB:x8; commas between. Or "
     "sweep: the sizes of the model.",
 )
-@cases_option("transfer-cost", "Only these: h2d, d2h, bidir, d2d, affine, product.")
+@cases_option("Only these: h2d, d2h, bidir, d2d, affine, product.")
 @sweep_option
 @benchmark_options(20.0, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:
-    """Measure copies between the host and the devices, and model what they cost.
+    """Measure copies between host and devices.
 
     Every byte is verified. The model is time = latency + bytes / bandwidth, from sizes of its own.
     """
@@ -80,7 +79,6 @@ def transfer_cost(request: Request, **options: Any) -> None:
 @setting(
     "--network",
     metavar="NAME",
-    type=WordsType("gpumap.training.network:PARAMETERS"),
     help="The same by its float32 parameters: alexnet, googlenet, vgg16, resnet50, mlp41m, "
     "llama2-7b.",
 )
@@ -107,7 +105,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
 @output_options
 @click.pass_obj
 def predict(program: Program, /, **options: Any) -> None:
-    """Predict what more devices would give, from what links cost; nothing is measured.
+    """Predict what more devices would give; measure nothing.
 
     A step is computed on each device and its results are exchanged. Latency and bandwidth are given
     or measured, bytes are given or a network's. --from shows a table that was published instead,
@@ -149,16 +147,17 @@ def predict(program: Program, /, **options: Any) -> None:
 @output_options
 @click.pass_obj  # fmt: skip
 def scale(program: Program, /, **options: Any) -> None:
-    """Run a program on one name, on two and so on; say how much faster it is, and what limits it.
+    """Run a program on one name, two ...: how much faster is it?
 
     gpumap scale [MAP] [OPTIONS] -- COMMAND ARG... runs COMMAND as one process with the devices and
     cores of the first name of the map, of the first two, and so on (of more than 8 names: 1, 2, 4,
-    8 ... and all), in turns. Each run must end with exit code 0. The process has its names in
-    GPUMAP_CONTEXTS and their number in GPUMAP_COUNT; CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS and the
-    cores it may run on are those of its names, as `gpumap run` sets them. It reads nothing from
-    stdin, and what it prints is not shown. With --ranks it is a process for each of these names,
-    with RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them; a program of MPI starts its
-    own: -- sh -c 'mpirun --bind-to none -n $GPUMAP_COUNT gpumap exec -- COMMAND'.
+    8 ... and all), in turns, and says what limits it. Each run must end with exit code 0. The
+    process has its names in GPUMAP_CONTEXTS and their number in GPUMAP_COUNT; CUDA_VISIBLE_DEVICES,
+    OMP_NUM_THREADS and the cores it may run on are those of its names, as `gpumap run` sets them.
+    It reads nothing from stdin, and what it prints is not shown. With --ranks it is a process for
+    each of these names, with RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them; a
+    program of MPI starts its own: -- sh -c 'mpirun --bind-to none -n $GPUMAP_COUNT gpumap exec --
+    COMMAND'.
 
     The exit code is 0 for an answer, 5 where it is inconclusive, that of the program where a run
     failed (128 and its number for a signal), and 124 after --timeout.
@@ -171,7 +170,7 @@ def scale(program: Program, /, **options: Any) -> None:
 @click.command()
 @benchmark_options(60.0, "selftest", test=True)
 def selftest(request: Request) -> None:
-    """Test gpumap on this machine: round trips of data, and false alarms.
+    """Test gpumap here: round trips of data, false alarms.
 
     4 KiB go to each device of the map and back, verified, then to one device of each other usable
     backend, unless --backend names one. On each device of the map the same product is measured as

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,42 +20,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[bytes=4KiB].time<1ms'"
-
-
-class WordsType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
-    """One of some words, or several with commas between: for completion alone.
-
-    Who reads them refuses others, with what is near.
-    """
-
-    name = "text"
-
-    def __init__(self, place: str, *more: str, several: bool = False) -> None:
-        """Take where the words are (``module:NAME``, or the cases of a benchmark), and more."""
-        self._place, self._more, self._several = place, more, several
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Return all of them."""
-        module, colon, name = self._place.partition(":")
-        if colon:
-            return (*getattr(import_module(module), name), *self._more)
-        from gpumap.bench.registry import commanded
-
-        spec = commanded(module)
-        return tuple(case.name for case in spec.cases) if spec else ()
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return the words that begin so; after a comma those that are not there yet."""
-        from click.shell_completion import CompletionItem
-
-        del ctx, param
-        before, comma, begun = incomplete.rpartition(",") if self._several else ("", "", incomplete)
-        there = before.split(",")
-        fit = (word for word in self.words if word.startswith(begun) and word not in there)
-        return [CompletionItem(before + comma + word) for word in fit]
 
 
 class FileType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only

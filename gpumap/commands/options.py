@@ -15,7 +15,6 @@ from gpumap.commands.option_types import (
     LimitType,
     ShareType,
     TargetType,
-    WordsType,
 )
 from gpumap.report import FORMATS
 
@@ -35,7 +34,6 @@ _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 _SETTINGS = ("seed", "precision", "dry_run", "require_idle")  # of the parameters
 _WHERE = ("argument", "option", "backend")
-_TERMS = ("threshold", "allow_missing", "judge")  # of the parameters of `compare`
 
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
@@ -75,21 +73,19 @@ map_option = click.option(
 )
 
 
-def backend_option(help_: str, *more: str) -> Callable[[F], F]:
-    """Name the backend that drives the devices, or one of `more` words."""
-    words = WordsType("gpumap.backends:REGISTRY", *more)
-    return setting("--backend", metavar="NAME", type=words, help=help_)
+def backend_option(help_: str) -> Callable[[F], F]:
+    """Name the backend that drives the devices."""
+    return setting("--backend", metavar="NAME", help=help_)
 
 
 def algorithms_option(help_: str) -> Callable[[F], F]:
     """Choose among the algorithms of exchanges."""
-    words = WordsType("gpumap.comm.algorithms:MODELS", several=True)
-    return setting("--algorithm", metavar="NAMES", type=words, help=help_)
+    return setting("--algorithm", metavar="NAMES", help=help_)
 
 
-def cases_option(bench: str, help_: str) -> Callable[[F], F]:
-    """Choose among the cases of a benchmark, by the name of its command."""
-    return setting("--cases", metavar="NAMES", type=WordsType(bench, several=True), help=help_)
+def cases_option(help_: str) -> Callable[[F], F]:
+    """Choose among the cases of a benchmark."""
+    return setting("--cases", metavar="NAMES", help=help_)
 
 
 # --- how long, how well, on which data
@@ -134,7 +130,7 @@ def benchmark_options(
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
     options_of_all = combined(
-        map_argument, map_option, backend_option(help_, "all"), _budget_option(budget),
+        map_argument, map_option, backend_option(help_), _budget_option(budget),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
@@ -202,21 +198,10 @@ def _gate(options: dict[str, Any], benches: Sequence[str], *, test: bool) -> Gat
     return Gate(_own(options.pop("limit"), benches), against=against, **words)
 
 
-def terms_options(command: F) -> F:
-    """Say which change counts, and what is let pass; handed on as one `Terms`."""
-
-    def collected(**options: Any) -> Any:
-        from gpumap.judge.compare import Terms
-
-        return command(terms=Terms(**{name: options.pop(name) for name in _TERMS}), **options)
-
-    wrapped: F = _threshold_option(_terms_parameters(wrapped_by(collected, command)))
-    return wrapped
-
-
 _threshold_option = setting("--threshold", type=ShareType(), default="5%",
                             help="The slowdown that counts.")  # fmt: skip
-_terms_parameters = combined(
+terms_options = combined(
+    _threshold_option,
     setting("--judge", metavar="PATTERN", multiple=True,
             help="Judge these metrics, 'dot.many+fetch.*', or all; repeatable. [default: what the "
             "headline claims]  Others are shown, and fail if certainly slower."),

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 @output_options
 @click.pass_obj
 def trace(program: Program, /, **options: Any) -> None:
-    """Run a script that uses gpumap; show what ran where, and implicit transfers.
+    """Run a script that uses gpumap; show what ran where.
 
-    gpumap trace [OPTIONS] SCRIPT ARGS... runs it by `python SCRIPT ARGS...`. --map is what
+    gpumap trace [OPTIONS] SCRIPT ARGS... runs it by `python SCRIPT ARGS...`, and shows implicit
+    transfers too. --map is what
     `gpumap.open()` finds in it, and GPUMAP_BACKEND what drives its devices. The exit code is 0 if
     the script ended well, 1 if it did not, or opened no context, 2 if it cannot be read, 3 if a
     device is not there, or failed. A script that ends by os._exit or a signal leaves no trace; one
@@ -58,7 +59,7 @@ def trace(program: Program, /, **options: Any) -> None:
 @output_options
 @click.pass_obj
 def watch(program: Program, /, **options: Any) -> None:
-    """Run a program; show whether it used the devices of a map, and how busy they were.
+    """Run a program; show which devices it used, and how busy.
 
     gpumap watch [MAP] [OPTIONS] -- COMMAND ARG... runs any program as a shell would, unmodified,
     and looks once a second at its processes and at the devices: NVML, fdinfo of DRM, CPU time by
@@ -112,14 +113,15 @@ _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the pl
 @_quiet
 @click.pass_context
 def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
-    """Run a command once for each name of a map, on its device and on its cores.
+    """Run a command once for each name of a map, on its device.
 
-    The command comes after "--": gpumap run MAP [OPTIONS] -- COMMAND ARG... Each process has its
-    name in GPUMAP_NAME, its own entry of the map in GPUMAP_CONTEXTS, and RANK, WORLD_SIZE,
-    MASTER_ADDR and so on as torchrun sets them; it reads nothing from stdin. What it prints comes
-    out line by line behind its name. The first process that fails ends the others, and its exit
-    code is gpumap's (128 and its number for a signal); 124 after --timeout, 130 after Ctrl-C, 126
-    and 127 for a command that cannot be run. When gpumap ends, nothing that it started is left.
+    Each runs on the cores of its device. The command comes after "--": gpumap run MAP [OPTIONS] --
+    COMMAND ARG... Each process has its name in GPUMAP_NAME, its own entry of the map in
+    GPUMAP_CONTEXTS, and RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them; it reads
+    nothing from stdin. What it prints comes out line by line behind its name. The first process
+    that fails ends the others, and its exit code is gpumap's (128 and its number for a signal); 124
+    after --timeout, 130 after Ctrl-C, 126 and 127 for a command that cannot be run. When gpumap
+    ends, nothing that it started is left.
     """
     from gpumap.app.placed_run import RunRequest, run_names
 
@@ -159,7 +161,7 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
 @_quiet
 @click.pass_obj
 def exec_(program: Program, /, **options: Any) -> None:
-    """Become a command on the device and the cores of this rank's entry of the map.
+    """Become a command on the device of this rank's entry of the map.
 
     Under torchrun, Slurm, Open MPI, MPICH, PALS or Flux, local rank i of each node takes entry i:
     srun gpumap exec MAP [OPTIONS] -- COMMAND ARG... The process gets the variables that `gpumap

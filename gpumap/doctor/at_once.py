@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.model import Binding, Estimate, Group, Measurement, Plan
+    from gpumap.model import Binding, Estimate, Measurement
 
 SIZE = 512  # of a product
 _WORK = 1.1e-2  # seconds of a product: one of them is long enough for a sample of `bench dot`
@@ -62,7 +62,7 @@ def _measured(
     around = Around if scripted else Neighbours().read
     settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)
     explain = explaining(benchmark.key)
-    rows = Runner(benchmark, clock, settings, _NoObserver(), around, explain=explain).run()
+    rows = Runner(benchmark, clock, settings, around, explain=explain).run()
     return next((r for r in [*rows] if r.case.name == "many" and r.status == "ok"), None)
 
 
@@ -72,16 +72,3 @@ def fitting_size(seconds: float) -> int:
         return _MOST
     size: float = SIZE * (_WORK / seconds) ** (1 / 3)
     return min(max(round(size / _STEP) * _STEP, _LEAST), _MOST)
-
-
-class _NoObserver:
-    """An observer that ignores everything."""
-
-    def planned(self, plan: Plan) -> None:
-        """Ignore the plan."""
-
-    def block(self, group: Group, done: float) -> None:
-        """Ignore a block."""
-
-    def ended(self, measurements: Sequence[Measurement]) -> None:
-        """Ignore the rows."""

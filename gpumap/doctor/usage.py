@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumap.model import Estimate
 
 # Notes on a map's source of which Theano loses a part.
-_LOSING = ("flags-lost", "rc-section", "rc-quotes", "rc-comment")
+_LOSING = ("flags-lost", "rc-comment")
 _EXPLICIT = ("argument", "--map", "@FILE")  # explicit on the command line
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
 _SHOWN = 80

@@ -1,10 +1,10 @@
-"""Contracts of a benchmark, its recipe, the runner and an observer; devices and settings."""
+"""Contracts of a benchmark, its recipe and the runner; devices and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.base import Clock, Mark, Session
 from gpumap.model import Binding, Group, Reason
@@ -218,16 +218,3 @@ class Recipe:
     def fits(self, rows: Iterable[Measurement]) -> tuple[model.Fit, ...]:  # noqa: ARG002 - the contract's
         """Return the models that are fitted to rows."""
         return ()
-
-
-class Observer(Protocol):
-    """Someone who watches a run: a progress bar."""
-
-    def planned(self, plan: Plan) -> None:
-        """Hear what will be measured."""
-
-    def block(self, group: Group, done: float) -> None:
-        """Hear how far a group has come: a share of its time."""
-
-    def ended(self, measurements: Sequence[Measurement]) -> None:
-        """Hear the rows of a group."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock
-    from gpumap.engine.base import Benchmark, Observer, Settings
+    from gpumap.engine.base import Benchmark, Settings
     from gpumap.model import Case, Check, Group, Why
 
     Explain = Callable[[Sequence[Measurement]], list[Measurement]]  # rows of a group, with causes
@@ -52,7 +52,6 @@ class Runner:
         benchmark: Benchmark,
         clock: Clock,
         settings: Settings,
-        observer: Observer,
         around: Callable[[], Around] = Around,
         throttled: stopping.Look = dict,
         explain: Explain = list,
@@ -60,7 +59,6 @@ class Runner:
         self._benchmark = benchmark
         self._clock = clock
         self._settings = settings
-        self._observer = observer
         self._look_around = around
         self._explain = explain
         self._throttling = stopping.Throttling(throttled, clock)
@@ -79,13 +77,10 @@ class Runner:
     def run(self) -> Iterator[Measurement]:
         """Yield a measurement for every case of the plan, as each group ends."""
         plan = self._benchmark.plan
-        self._observer.planned(plan)
         end = self._origin + self._settings.budget
         for number, group in enumerate(plan.groups):
             until, latest = stopping.deadlines(plan.groups[number:], self._clock.now(), end)
-            rows = self._measure(group, until, latest)
-            yield from rows
-            self._observer.ended(rows)
+            yield from self._measure(group, until, latest)
 
     def unfinished(self, why: Why) -> list[Measurement]:
         """Return what there is of the group that is being measured, for a run that was stopped."""
@@ -243,15 +238,10 @@ class Runner:
                 self._take(id_, blocks.count)
             self._throttling.look()
             blocks.count, taken = blocks.count + 1, taken + 1
-            if (why := self._looked(group, blocks)) is not None:
+            due = blocks.due(self._clock.now())
+            if due and (why := self._settled(group)) is not None:
                 return why
         return "blocks"
-
-    def _looked(self, group: Group, blocks: stopping.Blocks) -> Why | None:
-        """Show how far a group has come; return why no more blocks are needed, if it is known."""
-        now = self._clock.now()
-        self._observer.block(group, blocks.share(now))
-        return self._settled(group) if blocks.due(now) else None
 
     def _first(self, group: Group) -> set[str]:
         """Return the cases that are measured alone at first; none: all are, from the start."""

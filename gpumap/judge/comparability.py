@@ -44,11 +44,6 @@ def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]
     return (*changes, *_differences(before, after, sides))
 
 
-def fingerprints(base: Fingerprint | None, new: Fingerprint | None) -> tuple[str, ...]:
-    """Return the differences between two machines, by their fingerprints only."""
-    return tuple(_differences(_machine(base), _machine(new)))
-
-
 def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
     """Return which versions, links and variables differ that steer placement or speed."""
     before, after = (

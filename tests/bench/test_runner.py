@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 
 import pytest
-from worlds import RATE, SETTINGS, Silent, copies_on, dot_on, gpu, hooked, rows_on, world
+from worlds import RATE, SETTINGS, copies_on, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Dot, Params
@@ -40,21 +40,21 @@ class _Ordered(Dot):
 
 
 def dot(*scripts, params=PARAMS, settings=SETTINGS, kind=Dot, device=FakeSession, **others):
-    here, observer = world(*scripts, kind=device), Silent()
+    here = world(*scripts, kind=device)
     here.clock.sleep(others.pop("start", 0.0))
     benchmark = dot_on(here, params, kind)
-    return benchmark, Runner(benchmark, here.clock, settings, observer, **others), observer
+    return benchmark, Runner(benchmark, here.clock, settings, **others)
 
 
 def rows_of(*scripts, **others):
-    benchmark, runner, _ = dot(*scripts, **others)
+    benchmark, runner = dot(*scripts, **others)
     rows = list(runner.run())
     assert [case.id for case in benchmark.plan.cases] == [row.case.id for row in rows]
     return rows
 
 
 def test_blocks_alternate():
-    benchmark, runner, _ = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=_Ordered)
+    benchmark, runner = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=_Ordered)
     rows = list(runner.run())
     assert {1} == {row.samples.iterations_per_sample for row in rows}
     n = len(rows)
@@ -69,7 +69,7 @@ def test_blocks_alternate():
 def test_the_seed_sets_the_order(seed, same):
     orders = []
     for settings in (SETTINGS, replace(SETTINGS, seed=seed)):
-        benchmark, runner, _ = dot(gpu(0), gpu(1), kind=_Ordered, settings=settings)
+        benchmark, runner = dot(gpu(0), gpu(1), kind=_Ordered, settings=settings)
         list(runner.run())
         orders.append(benchmark.queued)
     assert same == (orders[0] == orders[1])
@@ -215,7 +215,7 @@ def test_a_first_stage_whose_cases_all_fail_leaves_the_time_to_the_rest():
 
 def test_each_group_is_looked_around_for_itself():
     looks = (Around(foreign=float(n)) for n in range(9))
-    _, runner, _ = dot(gpu(0), gpu(1), params=Params((64, 128)), around=looks.__next__)
+    _, runner = dot(gpu(0), gpu(1), params=Params((64, 128)), around=looks.__next__)
     rows = list(runner.run())
     assert [row.around.foreign for row in rows] == [1.0] * 7 + [3.0] * 7
 
@@ -264,7 +264,7 @@ class StopError(BaseException):
 @pytest.mark.parametrize("after", [0, 5, 20, 60, 200, 300])
 def test_a_run_that_is_stopped_has_rows_all_the_same(after):
     """One for each case of the current group: what there is of it, else skipped with the reason."""
-    benchmark, runner, _ = dot(gpu(0), gpu(1), kind=_Ordered)
+    benchmark, runner = dot(gpu(0), gpu(1), kind=_Ordered)
 
     class Stopping(list):
         def append(self, item):
@@ -395,13 +395,3 @@ def test_nothing_is_decided_by_a_ratio_that_is_refused():
     rows_on(here, dot_on(here, MANY, _Impossible), settings)
     (gain,) = (r.metrics["speedup"] for r in seen[0] if r.case.name == "many")
     assert gain.impossible
-
-
-def test_who_watches_hears_of_each_block_how_far_its_group_is():
-    here, observer = slow(), Silent()
-    settings = replace(SETTINGS, blocks=40, whole=True)
-    rows_on(here, dot_on(here, ONE), settings, observer)
-    shares = [done for _, done in observer.heard[1:-1]]
-    assert len(shares) == 40
-    assert shares == sorted(shares)
-    assert 0.0 < shares[0] < shares[-1] <= 1.0

@@ -63,20 +63,6 @@ def gpu(number=0, **script):
     return FakeDevice(f"cuda{number}", **{"rate": RATE, "latency": 2.0**-10} | script)
 
 
-class Silent:
-    def __init__(self):
-        self.heard = []
-
-    def planned(self, plan):
-        self.heard.append(("planned", len(plan.cases)))
-
-    def block(self, group, done):
-        self.heard.append((group, done))
-
-    def ended(self, measurements):
-        self.heard.append(("ended", len(measurements)))
-
-
 def noting(*names):
     """Return a kind of session that writes down its calls of these methods, and where it does."""
     heard = []
@@ -113,8 +99,8 @@ def controlled_on(here, benchmark, kind=Controlled):
     return kind(benchmark, here.sessions)
 
 
-def rows_on(here, benchmark, settings=SETTINGS, observer=None, **others):
-    return list(Runner(benchmark, here.clock, settings, observer or Silent(), **others).run())
+def rows_on(here, benchmark, settings=SETTINGS, **others):
+    return list(Runner(benchmark, here.clock, settings, **others).run())
 
 
 def again(here):

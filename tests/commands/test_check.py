@@ -129,4 +129,5 @@ def test_a_map_of_theanos_settings_says_where_it_is_from(fake):
     assert (answer.code, found["text"]) == (0, TWO)
     assert (found["source"], found["source_path"]) == (".theanorc", str(path))
     assert found["notes"][0]["code"] == "source"
-    assert "theano-no-default" in {note["code"] for note in found["notes"]}
+    unseen = fake("check", "--syntax-only", "--format", "json", THEANO_FLAGS=f"context={TWO}")
+    assert [note["code"] for note in loads(unseen.out)["notes"]] == ["flags-lost"]

@@ -46,10 +46,10 @@ def test_a_problem_has_its_file_and_its_line(gpumap, path, text, line):
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
 def test_what_theano_would_drop_is_a_warning(gpumap, options, code):
     """It is said, with its file; with --strict it is a no. So does the hook."""
-    written(gpumap, "a/.theanorc", f"[gpuarray]\ncontexts = {TWO}")
+    written(gpumap, "a/.theanorc", "[global]\ncontexts = a->cuda0\n ;b->cuda1")
     answer = gpumap("check-files", "a/.theanorc", *options)
     assert (answer.code, answer.out == "") == (code, bool(code))
-    assert answer.err.startswith("warning: a/.theanorc: ")
+    assert answer.err.startswith("warning: a/.theanorc, line 2: ")
     hooked = [sys.executable, "-I", "-S", str(ROOT / hook()["entry"]), *options, "a/.theanorc"]
     assert gpumap.run(hooked) == answer
 
@@ -69,7 +69,7 @@ def test_the_hook_has_what_pre_commit_asks_for():
 
 @pytest.mark.parametrize(("path", "meant"), [
     ("gpumap.toml", True), ("sub/gpumap.toml", True), (".theanorc", True),
-    ("home/.theanorc", True), ("maps/node.gpumap", True), ("pyproject.toml", True),
+    ("home/.theanorc", True), ("maps/node.gpumap", True), ("pyproject.toml", False),
     ("mygpumap.toml", False), ("gpumap.toml.orig", False), ("app.js.map", False),
 ])  # fmt: skip
 def test_the_hook_is_given_the_files_that_may_have_a_map(path, meant):

@@ -49,7 +49,7 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
 
 LIMITS = {
     "option": "dot.many.time<=1s", "variable": "dot.many.time<=2s",
-    "gpumap.toml": "dot.many.time<=3s", "pyproject.toml": "dot.many.time<=4s",
+    "gpumap.toml": "dot.many.time<=3s",
 }  # fmt: skip
 
 
@@ -58,9 +58,6 @@ def given(gpumap, name, values, first):
     places = list(values)[list(values).index(first) :]
     if "gpumap.toml" in places:
         (gpumap.folder / "gpumap.toml").write_text(f"{name} = {json.dumps(values['gpumap.toml'])}")
-    if "pyproject.toml" in places:
-        text = f"[tool.gpumap]\n{name} = {json.dumps(values['pyproject.toml'])}"
-        (gpumap.folder / "pyproject.toml").write_text(text)
     words = (f"--{name}", values["option"]) if "option" in places else ()
     env = {f"GPUMAP_{name.upper()}": values["variable"]} if "variable" in places else {}
     return words, env
@@ -68,7 +65,6 @@ def given(gpumap, name, values, first):
 
 @pytest.mark.parametrize("first", LIMITS)
 def test_limits_come_from_the_first_place_that_has_some(gpumap, first):
-    """Those of a project's own file last of all: they are for every machine."""
     words, env = given(gpumap.fake(script()), "limit", LIMITS, first)
     found = report(gpumap(*DOT, "--budget", "4s", "--format", "json", *words, **env))
     assert [verdict["text"] for verdict in found["verdicts"]] == [LIMITS[first]]

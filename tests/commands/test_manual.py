@@ -20,7 +20,6 @@ def test_a_variable_is_one_that_gpumap_reads(variable):
 def test_the_files_are_those_that_set_something():
     files = listed("Files")
     assert set(re.findall("`(.*?)`", files["gpumap.toml"])) == set(cli._CONFIG)
-    assert set(cli._PROJECT) < set(re.findall("`(.*?)`", files["pyproject.toml"]))
 
 
 @pytest.mark.parametrize(

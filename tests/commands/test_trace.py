@@ -73,19 +73,6 @@ def test_json_on_stdout_comes_after_the_scripts_own(run):
     checked(rest)
 
 
-@pytest.mark.parametrize(("options", "text", "count"), [
-    ((), "gpumap.open().close()\ngpumap.open().close()\nraise SystemExit(3)", 1),
-    (("--map", "a->cuda0"), "gpumap.open().close()", 0), ((), TEXTS["on_two"], 0),
-])  # fmt: skip
-def test_a_default_map_is_named(run, gpumap, options, text, count):
-    """As by commands that measure: once, on stderr, and in the report; no map of their own."""
-    gpumap.fake(devices())
-    answer = run(text, *options, "--output", "report.json")
-    notes = loads((gpumap.folder / "report.json").read_text())["notes"]
-    assert answer.err.count("note: no map is given: using dev0->cuda0;dev1->cuda1\n") == count
-    assert [note["code"] for note in notes].count("default-map") == count
-
-
 def test_tables_are_capped(traces):
     """150 shapes, and 25 contexts: 100 rows and 20 contexts are shown; JSON has all events."""
     answer, found = traces(
