@@ -292,16 +292,12 @@ def note(message: str, hint: str | None = None) -> Diagnostic:
 
 
 def _unclear(every: Sequence[Assignment], file: str) -> Iterator[Diagnostic]:
-    """Yield keys that are ignored, and those that are there twice."""
+    """Yield keys that are ignored."""
     for each in every:
         if each.key not in _KEYS:
             close = nearest(each.key, _KEYS)
             what = f"{file}, line {each.line}: {_short(each.key)} is no key of a session: ignored"
             yield note(what, f"did you mean {close[0]}?" if close else None)
-    for key in _KEYS:
-        where = [each.line for each in every if each.key == key]
-        if len(where) > 1:
-            yield note(f"{file}: {key} is there {len(where)} times: line {where[-1]} counts")
 
 
 def _short(text: str) -> str:

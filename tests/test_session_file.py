@@ -34,6 +34,7 @@ def refused(text):
 
 def test_the_example_of_theano_mpi():
     node = Node("localhost", ("cuda0", "cuda1"), here=True)
+    assert told(f"DEVICES=cpu0\n{TABLES['seed']}").nodes == (node,)  # the last one counts
     assert told(TABLES["seed"]) == Session(
         "BSP", "models.modelfile", "ModelClass", (node,), None, None
     )
@@ -57,14 +58,6 @@ def test_a_colon_of_a_device_names_no_host(word, devices):
 @pytest.mark.parametrize(("host", "machine", "here"), TABLES["hosts"])
 def test_which_host_is_this_machine(host, machine, here):
     assert is_here(host, machine) == here
-
-
-def test_a_key_that_is_there_twice():
-    session = told(f"{TABLES['seed']}DEVICES=cpu0")
-    assert session.nodes[0].devices == ("cpu0",)
-    assert [note.message for note in session.notes] == [
-        "s.cfg: DEVICES is there 2 times: line 6 counts"
-    ]
 
 
 def test_an_array_has_the_line_on_which_it_begins():

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.program import several
-from gpumap.app.worker_runs import WorkersRun
+from gpumap.app.worker_runs import WorkersRun, connector
 from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.bench.process_ranks import Maker
     from gpumap.bench.train import Workers
-    from gpumap.engine.base import OpenDevices, Settings
+    from gpumap.engine.base import OpenDevices
     from gpumap.model import Binding, Plan
 
 _WIDTHS = (32, 128, 512, 2048)
@@ -80,22 +80,14 @@ class TrainingBenchmark:
 
     def __init__(self, params: Params) -> None:
         self._params = params
-        self._draft: Draft | None = None
-
-    def prepare(self, draft: Draft, settings: Settings) -> None:  # noqa: ARG002 - of any
-        """Store the draft, for a note on how a batch is split."""
-        self._draft = draft
+        self.draft: Draft | None = None  # for a note on how a batch is split
 
     def local(self, devices: OpenDevices | None, library: str | None) -> LocalWorkers:
         """Return the devices of this process as workers."""
         if library == "psum":
             message = "--comm psum is for bench allreduce: JAX trains no network of gpumap's"
             raise QuestionError(message, "leave it out")
-        native = None
-        if library == "nccl":
-            from gpumap.backends.cupy import Nccl
-
-            native = Nccl
+        native = connector(library) if library else None
         if devices is None:
             return LocalWorkers({}, None, native)
         return LocalWorkers(devices.sessions, devices.clock, native)
@@ -112,9 +104,9 @@ class TrainingBenchmark:
     def benchmark(self, bindings: Sequence[Binding], workers: Workers) -> Train:
         """Return what measures it."""
         made = Train(bindings, workers, self._params)
-        if self._draft is not None and self._params.split != "balanced" and len(bindings) > 1:
+        if self.draft is not None and self._params.split != "balanced" and len(bindings) > 1:
             note = Diagnostic("batch-split", made.divided, severity="note")
-            self._draft.remarks.append(note)
+            self.draft.remarks.append(note)
         return made
 
 

@@ -15,13 +15,11 @@ from gpumap.app.given_map import use
 from gpumap.app.program import local_rank, several
 from gpumap.bench.allreduce import (
     ALGORITHMS,
-    SWEEP,
     AllReduce,
     Params,
     check_request,
     plan,
 )
-from gpumap.bench.cost_models import fits
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import Maker
     from gpumap.comm.local import Library
-    from gpumap.engine.base import Benchmark, OpenDevices, Settings
+    from gpumap.engine.base import Benchmark, OpenDevices
     from gpumap.model import Binding, Plan
 
     WorkersFactory = Callable[[OpenDevices | None], Any]
@@ -51,7 +49,8 @@ if TYPE_CHECKING:
 class _Shared(Protocol):
     """What differs between the benchmarks of workers; of a plan there are no devices yet."""
 
-    def prepare(self, draft: Draft, settings: Settings) -> None: ...
+    draft: Draft | None
+
     def local(self, devices: OpenDevices | None, library: str | None) -> Any: ...
     def maker(self) -> Callable[[], Maker]: ...
     def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan: ...
@@ -161,7 +160,7 @@ class WorkersRun:
     def _recorded(self) -> Iterator[Recording]:
         """Record the run."""
         with recorded("bench", self._request) as record:
-            self._benchmark.prepare(record.draft, self._request.settings)
+            self._benchmark.draft = record.draft
             yield record
 
 
@@ -169,31 +168,28 @@ class WorkersRun:
 
 
 def measure_exchanges(
-    request: Request, *, comm: str | None, sizes: str, algorithm: str | None, model: bool
+    request: Request, *, comm: str | None, sizes: str, algorithm: str | None
 ) -> None:
     """Measure the exchange of data-parallel programs, by the options of its command."""
     names = chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm") if algorithm else ()
     networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
-    params = Params(transfers(sizes, NAMED | networks), names, SWEEP if model else ())
+    params = Params(transfers(sizes, NAMED | networks), names)
     WorkersRun(request, ExchangeBenchmark(params)).run(comm)
 
 
 class ExchangeBenchmark:
     """`bench allreduce` between devices or processes."""
 
+    draft: Draft | None = None
+
     def __init__(self, params: Params) -> None:
         self._params = params
-
-    def prepare(self, draft: Draft, settings: Settings) -> None:
-        """Let the size sweep be fitted."""
-        draft.fit = partial(fits, confidence=settings.confidence, seed=settings.seed)
 
     def local(self, devices: OpenDevices | None, library: str | None) -> Ranks:
         """Return the devices of this process as ranks."""
         sessions = [*devices.sessions.values()] if devices else []
-        if library is None or not sessions:
-            return LocalRanks(sessions, comm=library or "local")
-        return LocalRanks(sessions, _connected(library, sessions), comm=library)
+        connected = connector(library)(sessions) if library and sessions else None
+        return LocalRanks(sessions, connected, comm=library or "local")
 
     def maker(self) -> Callable[[], Maker]:
         """Return what makes each rank's exchanges."""
@@ -209,12 +205,12 @@ class ExchangeBenchmark:
         return AllReduce(bindings, workers, self._params)
 
 
-def _connected(library: str, sessions: Sequence[Any]) -> Library:
-    """Connect devices by a library of theirs: NCCL as CuPy has it, or JAX."""
+def connector(library: str) -> Callable[[Sequence[Any]], Library]:
+    """Return what connects devices by a library of theirs: NCCL as CuPy has it, or JAX."""
     if library == "nccl":
         from gpumap.backends.cupy import Nccl
 
-        return Nccl(sessions)
+        return Nccl
     from gpumap.backends.jax import psum
 
-    return psum(sessions)
+    return psum

@@ -7,7 +7,6 @@ bytes of float32:
     host       to the host, summed there, and back; between processes to rank 0 and back
     ring       slices that travel around (`gpumap.comm.algorithms`)
 
-Besides the requested sizes a size sweep is measured, for the model of `gpumap.engine.estimates`.
 Results are compared bit for bit (`gpumap.bench.exchanges`).
 """
 
@@ -17,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.exchanges import ITEM, Job
-from gpumap.bench.keys import LADDER, ExchangeKey
-from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family, size_of
+from gpumap.bench.keys import ExchangeKey
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
@@ -41,43 +40,30 @@ if TYPE_CHECKING:
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring")
-SWEEP = tuple(64 * 8**n for n in range(7))  # 64 B to 16 MiB, as between host and device
 _NATIVE = "native"
 _CLEARLY = 1.1  # times as fast: it is worth another choice
 
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """Which sizes to exchange, how, and up to which model size.
-
-    Without algorithms all are selected that the ranks have.
-    """
+    """Which sizes to exchange, and how; without algorithms by all that the ranks have."""
 
     sizes: tuple[int, ...]
     algorithms: tuple[str, ...] = ()
-    sweep: tuple[int, ...] = SWEEP
 
 
 def plan(bindings: Sequence[Binding], ranks: Ranks, params: Params) -> Plan:
-    """Return a group for each size, and one for the sweep."""
+    """Return a group for each size."""
     groups = []
     for size in params.sizes:
-        every = tuple(_algorithms(bindings, ranks, _keys(size), params))
+        every = tuple(_algorithms(bindings, ranks, size, params))
         groups.append(Group(every, f"{size}B", shortest=ranks.shortest))
-    if params.sweep:
-        swept = (
-            case
-            for nbytes in params.sweep
-            for case in _algorithms(bindings, ranks, {"bytes": nbytes, "pattern": LADDER}, params)
-        )
-        cases = tuple(case for case in swept if case.skip is None)
-        groups.append(Group(cases, LADDER, shortest=ranks.shortest / 10, extra=True))
-    largest = max((*params.sizes, *params.sweep))
+    largest = max(params.sizes)
     per_group = max(sum(int(c.params["bytes"]) for c in group.cases) for group in groups)
     taken = 2 * per_group  # of each case a buffer and a receive buffer
     memory = {binding.device.id: taken for binding in ranks.local_bindings(bindings)}
     host = per_group * (len(bindings) + 1) + 2 * largest  # of `host` with its sum, and of the proof
-    return Plan(tuple(g for g in groups if g.cases), {**memory, "host": host}, largest)
+    return Plan(tuple(groups), {**memory, "host": host}, largest)
 
 
 class AllReduce(Benchmark):
@@ -140,20 +126,15 @@ def check_request(bindings: Sequence[Binding], params: Params) -> None:
             raise QuestionError(f"{size} bytes are no float32", f"write {nearest}B")
 
 
-def _keys(size: int) -> dict[str, Param]:
-    return {"bytes": size, "pattern": "alone"}
-
-
 def _algorithms(
-    bindings: Sequence[Binding], ranks: Ranks, keys: Mapping[str, Param], params: Params
+    bindings: Sequence[Binding], ranks: Ranks, size: int, params: Params
 ) -> Iterator[Case]:
     """Yield a case for each algorithm, against the library's own where that is measured."""
     native = None
-    every = {**keys, "comm": ranks.comm}
+    every: dict[str, Param] = {"bytes": size, "pattern": "alone", "comm": ranks.comm}
     for name in params.algorithms or ranks.algorithms:
         role: Role = "host" if name == "host" else "measured"
-        swept = keys["pattern"] == LADDER
-        case = Case(KEY, name, every, tuple(bindings), Work(), role=role, swept=swept)
+        case = Case(KEY, name, every, tuple(bindings), Work(), role=role)
         skip = _lacking(name, ranks) or ranks.skip(job_of(case))
         yield replace(case, skip=skip, against=native if skip is None else None)
         if name == _NATIVE and skip is None:
@@ -215,7 +196,6 @@ SPEC = BenchmarkSpec(
     (
         Family(ALGORITHMS, ("bytes", "comm", "pattern"),
                ("time", "bandwidth", "bus_bandwidth", "speedup")),
-        Family(ALGORITHMS, ("comm", "pattern"), MODEL, ".fit"),
     ),
     command=("bench", "allreduce"),
     columns=("case", "on", "time", "bandwidth",

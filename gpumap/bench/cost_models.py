@@ -1,4 +1,4 @@
-"""Cost models of copies and exchanges, fitted to a size sweep.
+"""Cost models of copies, fitted to a size sweep.
 
 The size that was held back is predicted: a model that only describes what it was fitted to would
 not be worth the name.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.comm.local import LIBRARIES, exchange
 from gpumap.dtypes import Array, np
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Check
 
     Maker = Callable[[Sequence[Buffer]], Exchange]
+    Command = Callable[..., list[Any]]  # lets every rank do something, and returns their answers
 
 ITEM = 4  # bytes of an element, a float32
 _EXACT = 1 << 24  # whole numbers up to here have no rounding
@@ -136,27 +137,48 @@ class Summand:
         return exact(found, exact_sum(self._ranks, self._length))
 
 
-class LocalIteration(Iteration):
+class Exchanging(Iteration):
+    """An exchange on all ranks: `command` lets each of them do something, and answer."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self._since = 0  # exchanges since the data were put there
+
+    def poison(self) -> None:
+        """Put each rank's own data where the next sum is to be."""
+        self._command("poison")
+        self._since = 0
+
+    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
+        """Exchange `iterations` times."""
+        self._command("run", iterations)
+        self._since += iterations
+
+    def check(self) -> Check:
+        """Return the worst of the ranks' checks, of one exchange."""
+        if self._since != 1:
+            self.poison()
+            self.queue()
+            self.finish()
+        checks: list[Check] = self._command("check")
+        return reduce(worse, checks)
+
+
+class LocalIteration(Exchanging):
     """An exchange between the devices of a process, queued from one thread."""
 
     def __init__(self, job: Job, sessions: Sequence[Session], make: Maker) -> None:
         """Take memory on each session; `make` makes an exchange of a buffer of each."""
         size = len(sessions)
+        ranks = [Summand(s, rank, size, job.length) for rank, s in enumerate(sessions)]
+        super().__init__(lambda name, *_: [getattr(rank, name)() for rank in ranks])
         self._sessions = sessions
-        self._ranks = [Summand(s, rank, size, job.length) for rank, s in enumerate(sessions)]
-        buffers = [rank.buffer for rank in self._ranks]
+        buffers = [rank.buffer for rank in ranks]
         if is_hollow(sessions[0], job.nbytes):  # what has no data
             for session, buffer in zip(sessions, buffers, strict=True):
                 session.upload(hollow_array(buffer.shape), buffer)
                 session.synchronize()
         self._exchange = make(buffers)
-        self._since = 0  # exchanges since the data were put there
-
-    def poison(self) -> None:
-        """Put each rank's own data where the next sum is to be."""
-        for rank in self._ranks:
-            rank.poison()
-        self._since = 0
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Queue the exchange `iterations` times."""
@@ -168,11 +190,3 @@ class LocalIteration(Iteration):
         """Wait for every device."""
         for session in self._sessions:
             session.synchronize()
-
-    def check(self) -> Check:
-        """Return the worst of the ranks' checks, of one exchange."""
-        if self._since != 1:
-            self.poison()
-            self.queue()
-            self.finish()
-        return reduce(worse, (rank.check() for rank in self._ranks))

@@ -10,13 +10,11 @@ A core's array is the host's own, and its process is pinned to it.
 from __future__ import annotations
 
 import time
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.exchanges import Summand
+from gpumap.bench.exchanges import Exchanging, Summand
 from gpumap.dtypes import np
-from gpumap.engine.base import COMPARABLE, Iteration
-from gpumap.engine.verify import worse
+from gpumap.engine.base import COMPARABLE
 from gpumap.errors import (
     AbsentError,
     DeviceError,
@@ -32,14 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.bench.exchanges import Job
+    from gpumap.bench.exchanges import Command, Job
     from gpumap.comm.base import ProcessComm, RankInfo
-    from gpumap.engine.base import Events
-    from gpumap.model import Binding, Check, Reason
+    from gpumap.engine.base import Iteration
+    from gpumap.model import Binding, Reason
 
     # makes a rank's work for a job, collectively; for each group of cases there is another one
     Maker = Callable[[Any, ProcessComm, Session], Any]
-    Command = Callable[..., list[Any]]  # lets every rank do something, and returns their answers
 
 _END = "end"
 _REST = 0.01  # seconds between two polls for it
@@ -210,9 +207,9 @@ class ProcessRanks:
         """Release the buffers of every rank."""
         self.call("begin")
 
-    def iteration(self, job: Job) -> ProcessIteration:
+    def iteration(self, job: Job) -> Exchanging:
         """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
-        return ProcessIteration(self.command(job))
+        return Exchanging(self.command(job))
 
     def sessions(self, job: Any) -> Sequence[Session]:  # noqa: ARG002 - the contract's
         """Return none: a command that works ends when its devices are done."""
@@ -278,29 +275,3 @@ class ProcessRanks:
         for info in () if self._awake else self.table[1:]:
             self._member.comm.send(None, info.rank)
         self._awake = True
-
-
-class ProcessIteration(Iteration):
-    """An exchange on all ranks."""
-
-    def __init__(self, command: Command) -> None:
-        self._command = command
-        self._since = 0  # exchanges since the data were put there
-
-    def poison(self) -> None:
-        """Put each rank's own data where the sum is to be."""
-        self._command("poison")
-        self._since = 0
-
-    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
-        """Exchange `iterations` times."""
-        self._command("run", iterations)
-        self._since += iterations
-
-    def check(self) -> Check:
-        """Return the worst of the ranks' checks, of one exchange."""
-        if self._since != 1:
-            self.poison()
-            self.queue()
-        checks: list[Check] = self._command("check")
-        return reduce(worse, checks)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Clock, Session
-    from gpumap.bench.process_ranks import Command, ProcessRanks
+    from gpumap.bench.exchanges import Command
+    from gpumap.bench.process_ranks import ProcessRanks
     from gpumap.comm.base import ProcessComm
     from gpumap.comm.local import Exchange, Library
     from gpumap.comm.threads import Threads

@@ -41,7 +41,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 from math import fsum, inf, isfinite
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpumap import model
 from gpumap.errors import QuestionError
@@ -49,7 +49,7 @@ from gpumap.errors import QuestionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.model import Algorithm, Estimate, Fit, Forecast, LinkCost, Payoff, Prediction
+    from gpumap.model import Algorithm, Estimate, Fit, Forecast, LinkCost, Prediction
 
     Ends = Sequence[tuple[Any, int]]  # arrays, each with the rank that it goes to or comes from
     Step = tuple[Ends, Ends, Any | None]  # sent, received, and where what is received is added
@@ -211,11 +211,9 @@ def slowest(links: Sequence[LinkCost], nbytes: int) -> LinkCost:
 def predicted(
     question: Prediction, devices: Sequence[int], algorithms: Sequence[Algorithm]
 ) -> Prediction:
-    """Return the question with its forecasts and break-even points, by algorithm."""
-    every = {name: [_forecast(question, name, n) for n in devices] for name in algorithms}
-    payoffs = (_payoff(question, name, forecasts) for name, forecasts in every.items())
-    forecasts = (forecast for each in every.values() for forecast in each)
-    return model.replace(question, forecasts=tuple(forecasts), payoffs=tuple(payoffs))
+    """Return the question with its forecasts, by algorithm."""
+    forecasts = (_forecast(question, name, n) for name in algorithms for n in devices)
+    return model.replace(question, forecasts=tuple(forecasts))
 
 
 def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forecast:
@@ -249,23 +247,6 @@ def _metrics(
     if batch is not None:
         metrics["examples_per_s"] = rate(work * batch, "1/s")
     return metrics
-
-
-def _payoff(question: Prediction, algorithm: Algorithm, forecasts: Sequence[Forecast]) -> Payoff:
-    """Return the break-even compute time of two devices, and the break-even batch."""
-    comm = _exchange(question, algorithm, 2)
-    times = 2.0 if question.scaling == "strong" else 1.0  # of the exchange, that halving must save
-    needed, compute = _figure(comm, lambda seconds: times * seconds, "s"), question.compute
-    metrics = {"from_compute": needed}
-    if compute is None:
-        return model.Payoff(algorithm, metrics)
-    if (batch := question.batch) is not None:
-        metrics["from_batch"] = _figure(comm, lambda s: s * times * batch / compute, "1")
-    best = max(forecasts, key=lambda forecast: forecast.metrics["speedup"].value)
-    even: Literal["yes", "no", "unclear"] = "yes" if compute > needed.value else "no"
-    if needed.low <= compute <= needed.high and needed.low < needed.high:
-        even = "unclear"
-    return model.Payoff(algorithm, metrics, even, best.devices)
 
 
 def _exchange(question: Prediction, algorithm: str, ranks: int) -> Estimate:

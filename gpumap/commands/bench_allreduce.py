@@ -11,7 +11,6 @@ from gpumap.commands.options import (
     benchmark_options,
     comm_option,
     setting,
-    sweep_option,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     "resnet50, mlp41m, llama2-7b.",
 )
 @algorithms_option("Only these: native, host, ring.")
-@sweep_option
 @comm_option
 @benchmark_options(20.0, "allreduce")
 def allreduce(request: Request, **options: Any) -> None:
@@ -35,8 +33,7 @@ def allreduce(request: Request, **options: Any) -> None:
 
     Each name is a rank: a device of this process, or a process of its own that mpirun, torchrun
     or gpumap run has started (mpirun -n 2 gpumap bench allreduce), the names of a node in the
-    order of its ranks. Every element is verified, bit for bit. The model is time = latency + bytes
-    / bandwidth, from sizes of its own.
+    order of its ranks. Every element is verified, bit for bit.
     """
     from gpumap.app.worker_runs import measure_exchanges
 

@@ -202,23 +202,6 @@ class Forecast(Struct, frozen=True):
     metrics: Computed
 
 
-class Payoff(Struct, frozen=True, rename={"best": "best_devices"}):
-    """From which size of a step on a second device breaks even, and which number is fastest.
-
-    Attributes:
-        algorithm: An algorithm of exchanges.
-        metrics: Figures that are computed; low and high are what the link's intervals allow
-            together, or the figure itself.
-        pays: Whether a second device breaks even; null: no compute time is known.
-        best: The fastest of the numbers of devices.
-    """
-
-    algorithm: Algorithm
-    metrics: Computed
-    pays: Literal["yes", "no", "unclear"] | None = None
-    best: Count | None = None
-
-
 class LinkCost(Struct, frozen=True):
     """What a message between two devices costs, and how that is known.
 
@@ -248,7 +231,6 @@ class Prediction(Struct, frozen=True, rename={"nbytes": "bytes", "compute": "com
         compute: A step on one device, without an exchange.
         batch: Examples of that step.
         forecasts: What each number of devices would give, algorithm by algorithm.
-        payoffs: Whether a second device breaks even, by each algorithm.
     """
 
     nbytes: Count
@@ -258,7 +240,6 @@ class Prediction(Struct, frozen=True, rename={"nbytes": "bytes", "compute": "com
     compute: Above | None = None
     batch: Count | None = None
     forecasts: tuple[Forecast, ...] = ()
-    payoffs: tuple[Payoff, ...] = ()
 
 
 class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "nbytes": "bytes"}):

@@ -176,8 +176,6 @@ COMPUTED: dict[str, tuple[Unit, str]] = {
     "efficiency": ("1", "The speed-up over the number of devices; above 1 it is left as it is."),
     "examples_per_s": ("1/s", "Examples a second, all devices."),
     "compute_efficiency": ("1", "The efficiency of training alone, without exchanges."),
-    "from_compute": ("s", "Compute of a step on one device at which a second one breaks even."),
-    "from_batch": ("1", "The same as examples."),
 }
 UNITS: dict[str, Unit] = {name: unit for name, (unit, _) in METRICS.items()}
 

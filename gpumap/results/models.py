@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 
 MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "lines", "misses by")
-EXCHANGES = ("case", "on", *MODEL[4:])  # of which the title says how they went
 _TOO_FEW = "too few sizes were measured: raise --budget"
 
 
 def table(fits: Sequence[Fit]) -> Table:
-    """Return what copies or exchanges cost by the model, and how far it misses."""
+    """Return what copies cost by the model, and how far it misses."""
     metrics = ("latency", "peak_bandwidth", "n_half")
     place = placed(fit.case for fit in fits)
     keys = how(fits[0].case)
@@ -47,7 +46,7 @@ def table(fits: Sequence[Fit]) -> Table:
     remarks = [f"fitted to {len(sizes)} sizes, {sizes[0]} to {sizes[-1]} bytes"]
     if any(not fit.fits for fit in fits):
         remarks.append("does not fit: neither one line nor two come within 15% of every size")
-    columns = (MODEL[0], MODEL[1], *keys, *MODEL[4:]) if keys else EXCHANGES
+    columns = (MODEL[0], MODEL[1], *keys, *MODEL[4:])
     return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         Cell,
         Estimate,
         Forecast,
-        Payoff,
         Predicted,
         Prediction,
         Published,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 PREDICTED = {
     "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency",
                   "examples/s"),
-    "payoffs": ("algorithm", "breaks even", "from a step of", "from a batch of", "fastest on"),
     "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency",
               "training alone"),
 }  # fmt: skip
@@ -58,11 +56,6 @@ def _predicted(found: Prediction) -> Iterator[Table]:
     rows = tuple(map(_forecast, found.forecasts))
     title = f"predicted, not measured: {_exchanged(found)}"
     yield Table(title, PREDICTED["forecasts"], rows, _assumed(found)).full()
-    paid = tuple(map(_paid, found.payoffs))
-    grow = "; compute grows with the batch" if found.batch is not None else ""
-    fastest = "; fastest on: of the numbers of devices above" if found.compute is not None else ""
-    remark = f"from a step of: on one device, its compute alone{grow}{fastest}"
-    yield Table("does a second device break even?", PREDICTED["payoffs"], paid, (remark,)).full()
 
 
 def _forecast(forecast: Forecast) -> tuple[str, ...]:
@@ -106,13 +99,6 @@ def _assumed(found: Prediction) -> tuple[str, ...]:
         f"{steps[found.scaling]}; nothing overlaps, adding is free",
         *idle,
     )
-
-
-def _paid(payoff: Payoff) -> tuple[str, ...]:
-    best = _NONE if payoff.best is None else units.counted(payoff.best, "device")
-    size = _ranged(payoff.metrics.get("from_compute"))
-    batch = payoff.metrics.get("from_batch")
-    return payoff.algorithm, payoff.pays or _NONE, size, _examples(batch), best
 
 
 def _published(found: Published) -> Iterator[Table]:
@@ -171,9 +157,6 @@ def records(report: Report, result: Predicted) -> Iterator[Record]:  # noqa: ARG
         for each in result.prediction.forecasts:
             id_, cells = f"{each.algorithm}[devices={each.devices}]", {"case": each.algorithm}
             yield Record("forecast", id_, cells, each.metrics)
-        for paid in result.prediction.payoffs:
-            id_, of = f"{paid.algorithm}[devices=2]", {"case": paid.algorithm}
-            yield Record("payoff", id_, {**of, "status": paid.pays}, paid.metrics)
     if result.published is not None:
         yield from _records(result.published)
 

@@ -6,7 +6,6 @@ name           a name of a map that is true
 measurement    a row of the report; without a figure it has one line, that says why
 fit            a model of copies; `status` is "fits" or "does not fit"
 forecast       what so many devices would give by the algorithm in `case`: computed
-payoff         the size from which on a second device breaks even; `status`: whether it does
 published      a cell of a table, with what follows from it; `flags` are its labels
 ran            what a program did by the context in `id`: events of one sort at one place
 busy           how long a device of that context worked; its `share` is of the trace's time

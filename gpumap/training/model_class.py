@@ -64,53 +64,6 @@ class Recorder:
         self.val.append((float(cost), float(error), float(error_top5)))
 
 
-class Weights:
-    """The parameters of a model: its arrays, and one array of all, which ranks exchange."""
-
-    def __init__(self, params: Sequence[Any], comm: ProcessComm | None) -> None:
-        self._params, self._comm = params, comm
-        self._array = np.concatenate([each.reshape(-1) for each in self.get()])
-
-    @property
-    def comm(self) -> ProcessComm:
-        """Return all ranks."""
-        assert self._comm is not None  # one rank alone exchanges nothing
-        return self._comm
-
-    def get(self) -> list[Array]:
-        """Return each as an array."""
-        return [np.asarray(p.get_value() if hasattr(p, "get_value") else p) for p in self._params]
-
-    def set(self, arrays: Sequence[Array]) -> None:
-        """Change each."""
-        for param, array in zip(self._params, arrays, strict=True):
-            if hasattr(param, "set_value"):
-                param.set_value(array)
-            else:
-                param[...] = array
-
-    def read(self) -> Array:
-        """Return the one array, with what they are now."""
-        np.concatenate([each.reshape(-1) for each in self.get()], out=self._array)
-        return self._array
-
-    def put(self) -> None:
-        """Change all to what the one array has."""
-        self.set(self.parts(self._array))
-
-    def parts(self, flat: Array) -> list[Array]:
-        """Return the parts of one array, in the shapes of the parameters."""
-        arrays = self.get()
-        parts = np.split(flat, np.cumsum([array.size for array in arrays])[:-1])
-        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
-
-    def mean(self) -> None:
-        """Do nothing: BSP averages by `gpumap.average`."""
-
-    def spend(self, phase: str) -> None:
-        """Do nothing: times are those of `gpumap bench train`."""
-
-
 class Session:
     """One rank's part of a training; every rank begins with the parameters of rank 0."""
 
@@ -118,18 +71,62 @@ class Session:
         """Join the training; `shards`: each rank's model shards its data itself."""
         self._model, self._shards = model, shards
         self._rank, self._ranks = rank(), ranks()
-        self.weights = Weights(model.params, world())
-        self.weights.set(broadcast(self.weights.get()))
+        self._set(broadcast(self._get()))
+        self._flat = np.concatenate([each.reshape(-1) for each in self._get()])
         self._recorder = Recorder()
         self._begun = self._rank_batches = 0  # batches before this epoch; this rank's of it
         self._asynchronous: Rule | None = None
         if rule.asynchronous and world() is not None:
-            dtype = self.weights.read().dtype
-            if dtype != np.float32:
-                text = f"{rule.name} exchanges float32, and params are {dtype}"
+            if self._flat.dtype != np.float32:
+                text = f"{rule.name} exchanges float32, and params are {self._flat.dtype}"
                 raise QuestionError(text, "make them float32, or choose BSP")
-            self._asynchronous = rule.of(self.weights, (1,) * self._ranks, 1, alone=False)
+            self._asynchronous = rule.of(self, (1,) * self._ranks, 1, alone=False)
             self._asynchronous.begin()
+
+    # --- what the rule asks for
+
+    @property
+    def comm(self) -> ProcessComm:
+        """Return all ranks."""
+        comm = world()
+        assert comm is not None  # one rank alone exchanges nothing
+        return comm
+
+    def read(self) -> Array:
+        """Return one array of all parameters, with what they are now."""
+        np.concatenate([each.reshape(-1) for each in self._get()], out=self._flat)
+        return self._flat
+
+    def put(self) -> None:
+        """Change all parameters to what the one array has."""
+        self._set(self._parts(self._flat))
+
+    def mean(self) -> None:
+        """Do nothing: BSP averages by `gpumap.average`."""
+
+    def spend(self, phase: str) -> None:
+        """Do nothing: times are those of `gpumap bench train`."""
+
+    def _get(self) -> list[Array]:
+        """Return each parameter as an array."""
+        params = self._model.params
+        return [np.asarray(p.get_value() if hasattr(p, "get_value") else p) for p in params]
+
+    def _set(self, arrays: Sequence[Array]) -> None:
+        """Change each parameter."""
+        for param, array in zip(self._model.params, arrays, strict=True):
+            if hasattr(param, "set_value"):
+                param.set_value(array)
+            else:
+                param[...] = array
+
+    def _parts(self, flat: Array) -> list[Array]:
+        """Return the parts of one array, in the shapes of the parameters."""
+        arrays = self._get()
+        parts = np.split(flat, np.cumsum([array.size for array in arrays])[:-1])
+        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+    # --- epochs
 
     def epoch(self, number: int) -> dict[str, float | None]:
         """Train and validate an epoch; return losses and errors, the means over all batches."""
@@ -141,15 +138,15 @@ class Session:
             self._at_own_pace(self._asynchronous, steps)
         for step in range(0 if self._asynchronous is not None else steps):
             taken = self._take(self._begun + step * self._ranks + self._rank)
-            self.weights.set(average(self.weights.get(), float(taken)))
+            self._set(average(self._get(), float(taken)))
         self._begun += steps * self._ranks
-        parameters = [array.copy() for array in self.weights.get()]
-        self.weights.set(self.trained())
+        parameters = [array.copy() for array in self._get()]
+        self._set(self.trained())
         self._reset("val")
         first, step = (0, 1) if self._shards else (self._rank, self._ranks)
         for count in range(first, int(model.data.n_batch_val), step):
             model.val_iter(count, recorder)
-        self.weights.set(parameters)
+        self._set(parameters)
         model.adjust_hyperp(number)
         loss, error = _means(recorder.train, 2)
         val_loss, val_error, top5 = _means(recorder.val, 3)
@@ -166,16 +163,15 @@ class Session:
     def trained(self) -> list[Array]:
         """Return the trained parameters, the same on all ranks; by EASGD those of the center."""
         if self._asynchronous is None:
-            return [array.copy() for array in self.weights.get()]
-        found = self._asynchronous.parameters()
-        return self.weights.parts(self.weights.comm.broadcast(found))
+            return [array.copy() for array in self._get()]
+        return self._parts(self.comm.broadcast(self._asynchronous.parameters()))
 
     def _at_own_pace(self, rule: Rule, steps: int) -> None:
         """Take this rank's share of `steps` batches of all ranks."""
         if not self._rank:
             rule.server.extend(steps)
-        self.weights.comm.barrier()
-        with self.weights.comm.serve(rule.server) as service:
+        self.comm.barrier()
+        with self.comm.serve(rule.server) as service:
             while (batch := service.ask(1))[1]:
                 rule.before_step()
                 self._take(batch[0])

@@ -34,9 +34,9 @@ def table(name: str) -> Published:
 
 
 def with_metrics(cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """Return cells with their metrics; those of a row without one device have a time alone."""
-    single = {cell.row: _total(cell) for cell in cells if cell.devices == 1}
-    return tuple(_figured(cell, single.get(cell.row)) for cell in cells)
+    """Return cells with their metrics; each row has one of one device."""
+    alone = {cell.row: _total(cell) for cell in cells if cell.devices == 1}
+    return tuple(_with_metrics(cell, alone[cell.row]) for cell in cells)
 
 
 def _cell(row: Mapping[str, str]) -> Cell:
@@ -60,17 +60,17 @@ def _total(cell: Cell) -> float:
     return float(sum(map(Decimal, cell.text.split("+"))))
 
 
-def _figured(cell: Cell, single: float | None) -> Cell:
-    """Return a cell with its metrics; `single` is the time of one device."""
+def _with_metrics(cell: Cell, alone: float) -> Cell:
+    """Return a cell with its metrics; `alone` is the time of one device."""
     total = _total(cell)
-    metrics = {"time": Estimate.exact(total, "s")}
-    if cell.examples is not None:
-        metrics["examples_per_s"] = Estimate.exact(cell.examples / total, "1/s")
-    if single is None:
-        return replace(cell, metrics=metrics)
-    metrics["speedup"] = Estimate.exact(single / total, "1")
-    metrics["efficiency"] = Estimate.exact(single / total / cell.devices, "1")
-    metrics["compute_efficiency"] = Estimate.exact(single / cell.train / cell.devices, "1")
+    assert cell.examples is not None  # the file has them
+    metrics = {
+        "time": Estimate.exact(total, "s"),
+        "examples_per_s": Estimate.exact(cell.examples / total, "1/s"),
+        "speedup": Estimate.exact(alone / total, "1"),
+        "efficiency": Estimate.exact(alone / total / cell.devices, "1"),
+        "compute_efficiency": Estimate.exact(alone / cell.train / cell.devices, "1"),
+    }
     labels = {"efficiency": "super-linear", "compute_efficiency": "super-linear-compute"}
     flags = tuple(label for name, label in labels.items() if metrics[name].value > 1.0)
     return replace(cell, metrics=metrics, flags=flags)

@@ -114,14 +114,6 @@ def test_a_step_makes_its_batch_and_a_gradient_keeps_it():
     assert found == {"compute": "kept", "step": "made"}
 
 
-@pytest.mark.parametrize("average", ["gradients", "parameters"])
-def test_examples_count_alike_whoever_has_them(average):
-    """Averaged gradients sum up to that of the batch; averaged parameters are of own parts."""
-    known = job(replace(ALL[0], average=average), 2, scaling=Scaling("strong", 7))
-    counted = [known.share(n) * known.counts[n] for n in range(2)]
-    assert sum(counted) == pytest.approx(1.0 if average == "gradients" else 2.0)
-
-
 @pytest.mark.parametrize("other", [0, 1, 2])
 def test_one_worker_with_other_bits_is_wrong(other):
     """Each is right within rounding, and they are not the same."""

@@ -14,7 +14,7 @@ from mpi_jobs import MPIRUN, ended, started
 from shell import timely
 
 LIMIT = 60  # seconds of a run whose link is cut: ranks must measure before
-GIVEN = ("bench", "allreduce", "--map", "a->cpu0", "--sizes", "4KiB,1MiB", "--no-model")
+GIVEN = ("bench", "allreduce", "--map", "a->cpu0", "--sizes", "4KiB,1MiB")
 
 
 @pytest.fixture

