@@ -57,7 +57,9 @@ def screened(bindings, env, tier="quick", seconds=60.0, done=()):
     names = [{"name": b.name, "device": plain(b.device)} for b in bindings]
     job = {"names": json.loads(json.dumps(names)), "done": done, "seconds": seconds, "tier": tier}
     job["end"] = time.monotonic() + seconds
-    return [line["result"].check for line in Screening(job, env).lines() if "result" in line]
+    lines = []
+    Screening(job, env, lines.append).run()
+    return [line["result"].check for line in lines if "result" in line]
 
 
 def run(bindings, env, within, end, checks):
@@ -90,6 +92,17 @@ def test_a_known_failure_is_named(scripted, devices, found):
     verdicts = {name: worst(each) for name, each in by_name(checks).items()}
     named = [name for name, verdict in verdicts.items() if verdict != "fit"]
     assert named == [name for _, name, _ in found]
+
+
+def test_a_device_that_failed_takes_no_other_step(scripted):
+    """Its siblings are compared without it."""
+    checks = screened(*scripted({}, {"fault": "flip"}, {}))
+    assert [check.what for check in checks if check.name == "dev1"] == [
+        "open",
+        "upload",
+        "download",
+    ]
+    assert {c.name for c in checks if c.what == "siblings"} == {"dev0", "dev2"}
 
 
 def test_of_eight_devices_the_slow_one_is_named_and_no_other(scripted):
@@ -137,6 +150,16 @@ def test_more_time_compares_memory_and_links(scripted):
     checks = screened(bindings, env, "long", done=[("all-at-once", None, None)])
     found = {what: name for what, name, _ in bad(checks)}
     assert found == dict.fromkeys(("upload-rate", "download-rate", "memory-rate"), "dev1")
+
+
+def test_a_wrong_sum_over_all_devices_is_wrong_data(scripted):
+    """Each way was right before: what is wrong shows in the allreduce alone."""
+    rates = ("siblings", "upload-rate", "download-rate", "memory-rate")
+    done = [(what, f"dev{n}", None) for what in rates for n in range(2)]
+    done += [("pair", f"dev{n}", f"dev{1 - n}") for n in range(2)] + [("all-at-once", None, None)]
+    assert bad(screened(*scripted({}, {}), "long", done=done)) == {}
+    devices = scripted({}, {"fault": "flip", "fault_in": "copy"})
+    assert bad(screened(*devices, "long", done=done)) == {("allreduce", None, None): "wrong-data"}
 
 
 # --- health, from what NVML and the kernel say
