@@ -53,8 +53,7 @@ def _measured(
     if not times:
         return None
     scripted = any(binding.device.backend == "fake" for binding in bindings)
-    size = SIZE if scripted else fitting_size(max(times.values()))
-    params = Params((size,), cases=("solo", "one", "many"))
+    params = Params((fitting_size(max(times.values())),), cases=("solo", "one", "many"))
     benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
     around = Around if scripted else Neighbours().read
     settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)

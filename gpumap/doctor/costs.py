@@ -44,9 +44,11 @@ def costs(used: UsedDevice) -> tuple[None, str, dict[str, Estimate]]:
     launch, part = _Launch(session), used.space.buffers.part(_SMALL)
     ways = [HostCopy([part], way, sync=True).queue for way in ("h2d", "d2h")]
     works: dict[str, Callable[[], object]] = {
-        "launch": launch.run, "waited": partial(launch.many, waiting=True),
-        "queued": launch.many, "call": partial(_each, (ways[0], launch.run, ways[1])),
-    }  # fmt: skip
+        "launch": launch.run,
+        "waited": partial(launch.run, _MANY, waiting=True),
+        "queued": partial(launch.run, _MANY),
+        "call": partial(_each, (ways[0], launch.run, ways[1])),
+    }
     if "float64" in session.features:
         product = Product("", session, Pair((1, 0), SIZE, "float64"))
         works["double"] = partial(done, multiplied([product], None, fetched=False))
@@ -63,14 +65,9 @@ class _Launch:
         self._session = session
         self._arrays = [session.empty((_TINY, _TINY), "float32") for _ in range(3)]
 
-    def run(self) -> None:
-        """Launch it, and wait."""
-        self._session.gemm(*self._arrays)
-        self._session.synchronize()
-
-    def many(self, *, waiting: bool = False) -> None:
-        """Launch several, and wait for each of them, or at their end."""
-        for _ in range(_MANY):
+    def run(self, times: int = 1, *, waiting: bool = False) -> None:
+        """Launch it so many times, and wait for each of them, or at their end."""
+        for _ in range(times):
             self._session.gemm(*self._arrays)
             if waiting:
                 self._session.synchronize()

@@ -46,7 +46,6 @@ class Finding(Struct, frozen=True):
         cause: A word for it.
         text: What shows it.
         fix: What fixes it.
-        figures: What was measured, each figure with its unit.
         certainty: Of a framework's cause: certain, if the facts alone prove it; else likely.
     """
 
@@ -54,7 +53,6 @@ class Finding(Struct, frozen=True):
     cause: Code
     text: str
     fix: str
-    figures: Mapping[Word, Estimate] = field(default_factory=dict)
     certainty: Certainty | None = None
 
 

@@ -1,19 +1,13 @@
 """`gpumap selftest`: round trips and false alarms, exact on scripted devices."""
 
 import pytest
-from scripts import report, rows
-from scripts import script as scripted
+from scripts import report, rows, script
 
 from gpumap.app.selftest import _refuse
 from gpumap.errors import Exit
 from gpumap.model import Alarms
 
 TWO = "a->cuda0;b->cuda1"
-RATE = 2**26  # so slow that products are small
-
-
-def script(*devices, **every):
-    return scripted(*devices, **{"rate": RATE} | every)
 
 
 def selftest(gpumap, *arguments, map_=TWO, **env):
