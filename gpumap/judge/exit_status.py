@@ -201,7 +201,7 @@ def _began(report: Report) -> bool:
     """Return whether a self-test has moved bytes already."""
     from gpumap.model import Tested
 
-    return isinstance(report.result, Tested) and report.result.selftest is not None
+    return isinstance(report.result, Tested) and bool(report.result.round_trips)
 
 
 def skipped(report: Report, verdicts: Iterable[Verdict]) -> Report:

@@ -168,20 +168,6 @@ class Alarms(Struct, frozen=True):
         return self.false + self.passed + self.inconclusive
 
 
-class SelfTest(Struct, frozen=True):
-    """Round trips, and the false alarms of each device.
-
-    Attributes:
-        round_trips: 4 KiB to a device and back: each device of the map, and one of each other
-            usable backend.
-        alarms: The same work as A and as B on each device, judged in consecutive runs: an alarm is
-            false.
-    """
-
-    round_trips: tuple[RoundTrip, ...] = ()
-    alarms: tuple[Alarms, ...] = ()
-
-
 Algorithm = Literal["native", "ring", "host"]
 
 

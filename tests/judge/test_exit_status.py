@@ -338,10 +338,13 @@ def test_what_is_absent_can_be_skipped():
     assert (ended(dry), dry.verdicts) == ((0, "ok", []), ())
 
 
+TRIP = model.RoundTrip("cuda:0", "cuda0", "fake")
+
+
 @pytest.mark.parametrize(("problems", "rows", "others"), [
     ([("absent", 3)], [row(2.0)], {}),  # something was measured
     ([("absent", 3)], [model.Measurement(case(), "failed", model.Reason("absent", "x"))], {}),
-    ([("absent", 3)], [], {"result": model.Tested(selftest=model.SelfTest())}),
+    ([("absent", 3)], [], {"result": model.Tested(round_trips=(TRIP,))}),
     ([("busy", 3)], [], {}), ([("device-lost", 3)], [], {}), ([("out-of-memory", 3)], [], {}),
     ([("absent", 3), ("wrong-data", 4)], [], {}), ([("absent", 3), ("timeout", 124)], [], {}),
     ([("absent", 3), ("busy", 3)], [], {}), ([("wrong-data", 4)], [], {}), ([], [], {}),
