@@ -16,7 +16,7 @@ import random
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
@@ -43,20 +43,23 @@ def screened(
     seconds: float = SECONDS,
 ) -> list[FitnessCheck]:
     """Return the checks of one run on scripted devices; of a soak without what comes before it."""
-    lines = []
+    text = []
     for number, device in enumerate(devices):
         keys = {"ref": f'"cuda{number}"', "rate": RATE, "latency": 5e-6, "noise": NOISE} | device
-        lines += ["[[device]]", *(f"{key} = {value}" for key, value in keys.items())]
+        text += ["[[device]]", *(f"{key} = {value}" for key, value in keys.items())]
     script = folder / "fake.toml"
-    script.write_text("\n".join(lines))
+    script.write_text("\n".join(text))
     env = {**os.environ, "GPUMAP_FAKE": str(script)}
     found = load("fake", Host(env, read())).probe().devices
     names = [{"name": f"dev{n}", "device": plain(device)} for n, device in enumerate(found)]
     done = [(what, each["name"], None) for what in SKIPPED for each in names]
-    done = [*done, ("all-at-once", None, None)] if tier == "soak" else []
+    done += [(what, None, None) for what in ("all-at-once", "allreduce")]
+    done = done if tier == "soak" else []
     job = {"names": names, "done": done, "seconds": seconds, "tier": tier}
     job["end"] = time.monotonic() + seconds
-    return [line["result"].check for line in Screening(job, env).lines() if "result" in line]
+    lines: list[Mapping[str, Any]] = []
+    Screening(job, env, lines.append).run()
+    return [line["result"].check for line in lines if "result" in line]
 
 
 def named(checks: Iterable[FitnessCheck]) -> set[str]:

@@ -2,7 +2,7 @@
 
 import json
 
-NONE = dict.fromkeys(("utilisation", "scaling", "prediction", "published", "selftest"))
+NONE = dict.fromkeys(("utilisation", "scaling", "prediction", "published"))
 NONE |= {name: [] for name in ("measurements", "plans", "fits", "traces", "diagnoses")}
 
 

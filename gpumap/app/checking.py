@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from gpumap.model import (
         ContextMap,
         Device,
-        Reason,
         Report,
         Resolution,
         RoundTrip,
@@ -213,8 +212,7 @@ def prove_map(
         seen.add(binding.device.id)
         record.limit.doing = f"opening {entry.name} ({binding.device.ref})"
         about = {"entry": number, "span": entry.span, "name": entry.name}
-        failure = _failure(record, binding.device, inventory, entry.name, about)
-        yield _trip(binding.device, entry.name, failure)
+        yield _proved(record, binding.device, inventory, entry.name, about)
 
 
 def prove_others(
@@ -227,33 +225,27 @@ def prove_others(
             continue
         device = probe.devices[0]
         record.limit.doing = f"opening {device.ref} ({name})"
-        yield _trip(device, None, _failure(record, device, inventory, name, {}))
+        yield _proved(record, device, inventory, name, {})
 
 
-def _trip(device: Device, name: str | None, failure: Reason | None) -> RoundTrip:
-    from gpumap.model import RoundTrip
-
-    return RoundTrip(device.id, str(device.ref), device.backend, name, failure)
-
-
-def _failure(
+def _proved(
     record: Recording, device: Device, inventory: Inventory, name: str, about: dict[str, Any]
-) -> Reason | None:
-    """Move bytes to a device and back; report, as `about` a place, and return what is wrong."""
-    from gpumap.model import Reason
+) -> RoundTrip:
+    """Move bytes to a device and back; report what is wrong, as `about` a place of the map."""
+    from gpumap.model import Reason, RoundTrip
 
-    found = None
+    failure = None
     try:
         backend = inventory.backend(device.backend)
         with inventory.open(device, backend.clock()) as session:
             round_trip(session)
     except GpumapError as error:
-        found = Reason(error.diagnostics[0].code, str(error))
+        failure = Reason(error.diagnostics[0].code, str(error))
         for diagnostic in error.diagnostics:
             named = replace(diagnostic, message=f"{name}: {diagnostic.message}", **about)
             record.draft.refuse(named, error.exit_code)
     record.limit.doing = ""
-    return found
+    return RoundTrip(device.id, str(device.ref), device.backend, about.get("name"), failure)
 
 
 # --- the devices that there are

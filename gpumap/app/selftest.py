@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpumap.app.benchmark import BenchmarkRun, recorded_single_process
 from gpumap.app.checking import prove_map, prove_others
 from gpumap.errors import Diagnostic, Exit
-from gpumap.model import SelfTest, Tested, replace
+from gpumap.model import Tested, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,20 +38,15 @@ def test_machine(request: Request) -> None:
 
 def _keep(draft: Draft, found: Iterable[RoundTrip]) -> None:
     """Move bytes to each device and back, and keep how it went."""
-    _put(draft, _known(draft))
     for trip in found:
-        known = _known(draft)
-        _put(draft, replace(known, round_trips=(*known.round_trips, trip)))
+        known = _result(draft)
+        draft.result = replace(known, round_trips=(*known.round_trips, trip))
 
 
-def _known(draft: Draft) -> SelfTest:
+def _result(draft: Draft) -> Tested:
     """Return what is known so far."""
     assert isinstance(draft.result, Tested)
-    return draft.result.selftest or SelfTest()
-
-
-def _put(draft: Draft, found: SelfTest) -> None:
-    draft.result = replace(draft.result, selftest=found)
+    return draft.result
 
 
 def _prove_others(record: Recording, inventory: Inventory) -> None:
@@ -59,7 +54,7 @@ def _prove_others(record: Recording, inventory: Inventory) -> None:
     from gpumap.backends import REGISTRY
 
     draft = record.draft
-    done = {trip.backend for trip in _known(draft).round_trips} | {"fake"}
+    done = {trip.backend for trip in _result(draft).round_trips} | {"fake"}
     names = [name for name in REGISTRY if name not in done]
     _keep(draft, prove_others(record, inventory, names))
     draft.backends = inventory.libraries
@@ -70,7 +65,7 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
     from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe
 
     draft, settings, bindings = record.draft, request.settings, turn.resolution.bindings
-    if any(trip.reason for trip in _known(draft).round_trips):
+    if any(trip.reason for trip in _result(draft).round_trips):
         return  # what a device multiplies that cannot keep bytes is worth nothing
     if any(b.device.simulated for b in bindings):
         # a scripted clock may never come to the end of a budget
@@ -94,8 +89,8 @@ def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
         a, b = by_block(base.samples), by_block(row.samples)
         ratios = [b[block] / a[block] if a[block] > 0.0 else math.nan for block in b if block in a]
         found = false_alarms(row.case, ratios, _THRESHOLD)
-        known = _known(draft)
-        _put(draft, replace(known, alarms=(*known.alarms, found)))
+        known = _result(draft)
+        draft.result = replace(known, alarms=(*known.alarms, found))
         _refuse(draft, found)
 
 

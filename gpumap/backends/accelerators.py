@@ -17,7 +17,7 @@ from gpumap.model import Device, DeviceRef, replace
 if TYPE_CHECKING:
     from gpumap.backends.base import Host
     from gpumap.backends.third_party import Cuda
-    from gpumap.machine.nvml import NvmlGpu, NvmlInstance
+    from gpumap.machine.nvml import NvmlGpu
     from gpumap.model import Param
 
 _MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
@@ -113,7 +113,7 @@ def cuda_device(
 
 def _nvml_device(
     pci: str, digits: str | None, gpus: tuple[NvmlGpu, ...]
-) -> tuple[NvmlGpu | None, NvmlInstance | None]:
+) -> tuple[NvmlGpu | None, NvmlGpu | None]:
     """Return the GPU and the MIG instance that a device of CUDA's is.
 
     Never by index: NVML's order is not CUDA's. CUDA gives a MIG instance its GPU's PCI address.
@@ -129,7 +129,7 @@ def _nvml_device(
 
 
 def _uuid(
-    digits: str | None, gpu: NvmlGpu | None, part: NvmlInstance | None, *, mig: bool
+    digits: str | None, gpu: NvmlGpu | None, part: NvmlGpu | None, *, mig: bool
 ) -> str | None:
     """Return the UUID as nvidia-smi writes it; CUDA tells bytes, and not of what."""
     if part is not None and part.uuid:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from abc import abstractmethod
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +31,7 @@ from gpumap.model.io import plain, typed
 from gpumap.text import middle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from gpumap.model import Lack, ProbeCode
 
@@ -321,13 +321,13 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def answer(descriptor: int, every: Iterable[Any]) -> None:
-    """Be a child: write nouns to `descriptor`, a line each as it comes; end with the parent."""
+@contextmanager
+def answering(descriptor: int) -> Iterator[Callable[[Any], object]]:
+    """Be a child, which ends with its parent: yield what writes a noun, a line of `descriptor`."""
     if (prctl := process_control.prctl()) is not None:
         prctl(process_control.PARENT_DEATH, signal.SIGKILL)  # who hangs in a driver must not stay
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
-        for noun in every:
-            file.write(f"{json.dumps(plain(noun))}\n")
+        yield lambda noun: file.write(f"{json.dumps(plain(noun))}\n")
 
 
 def _answers(name: str) -> Iterator[Any]:
@@ -369,4 +369,6 @@ def _chosen(devices: Sequence[Device], words: Collection[str]) -> list[Device]:
 
 
 if __name__ == "__main__":
-    answer(int(sys.argv[2]), _answers(sys.argv[1]))
+    with answering(int(sys.argv[2])) as say:
+        for noun in _answers(sys.argv[1]):
+            say(noun)

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.dot import Params, pilot
 from gpumap.bench.keys import ProductKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices, Recipe
 from gpumap.engine.estimates import by_block, ratio, time_and_rate
 from gpumap.engine.products import BUFFERS, Pair, Product, multiplied
-from gpumap.engine.sampling import patience
 from gpumap.engine.stopping import LAST
 from gpumap.engine.verify import host_bytes, one_of_each
 from gpumap.judge.pairs import Change, alarms, located, passing
@@ -30,38 +28,20 @@ if TYPE_CHECKING:
 
 KEY = "selftest"
 _SIDES = ("a", "b")
-_SIZES = (1024, 512, 256, 128, 64)
-_PILOT = 512  # the size of the product whose time tells which one fits
+_SIZE = 256  # of the product
 _DTYPE: Arithmetic = "float32"
 _ITEMSIZE = 4
 RUNS = 12  # of some two seconds each, in a minute for two devices
 SHORTEST = 20  # blocks of a run
-_MEASURING = 0.6  # of a device's time: the rest is warm-up and checks
-_WANTED = 2 * RUNS * SHORTEST  # blocks: runs of twice the shortest length
 
 
-def fitting(pilot: float, share: float) -> int:
-    """Return the size of the largest product of which enough fit into a device's share of time.
-
-    Args:
-        pilot: the seconds that a product of the size _PILOT takes.
-        share: the seconds that the device has.
-    """
-    enough = _MEASURING * share / (_WANTED * len(_SIDES))
-    return next((n for n in _SIZES if pilot * (n / _PILOT) ** 3 <= enough), _SIZES[-1])
-
-
-def selftest_plan(bindings: Sequence[Binding], sizes: Mapping[str, int]) -> Plan:
-    """Return A and B for each device, and the memory that they take; `sizes` is by name."""
-    chosen = one_of_each(bindings)
+def selftest_plan(bindings: Sequence[Binding]) -> Plan:
+    """Return A and B for each device, and the memory that they take."""
+    chosen, buffer = one_of_each(bindings), _SIZE**2 * _ITEMSIZE
     together = (tuple(range(len(_SIDES))),)
-    groups = tuple(
-        Group(tuple(_both(b, sizes[b.name])), order=together, insists=True) for b in chosen
-    )
-    buffer = {b.device.id: sizes[b.name] ** 2 * _ITEMSIZE for b in chosen}
-    memory = {id_: BUFFERS * nbytes for id_, nbytes in buffer.items()}
-    memory["host"] = max(host_bytes(sizes[b.name]) for b in chosen)
-    return Plan(groups, memory, max(buffer.values()))
+    groups = tuple(Group(tuple(_both(b)), order=together, insists=True) for b in chosen)
+    memory = {b.device.id: BUFFERS * buffer for b in chosen}
+    return Plan(groups, {**memory, "host": host_bytes(_SIZE)}, buffer)
 
 
 def false_alarms(case: Case, ratios: Sequence[float], threshold: float) -> Alarms:
@@ -103,8 +83,8 @@ class SelfTest(Benchmark):
     key = KEY
     work = "whole"
 
-    def __init__(self, devices: OpenDevices, sizes: Mapping[str, int], seed: int = 1) -> None:
-        self.plan = selftest_plan(devices.bindings, sizes)
+    def __init__(self, devices: OpenDevices, seed: int) -> None:
+        self.plan = selftest_plan(devices.bindings)
         self._sessions = devices.sessions
         self._seed = seed
         self._iterations: dict[str, Iteration] = {}
@@ -117,7 +97,7 @@ class SelfTest(Benchmark):
         """Return the iteration of a device: the same one for A and for B."""
         name = case.names[0]
         if name not in self._iterations:
-            pair = Pair((self._seed, 0), int(case.params["size"]), _DTYPE)
+            pair = Pair((self._seed, 0), _SIZE, _DTYPE)
             product = Product(name, self._sessions[name], pair)
             self._iterations[name] = multiplied([product], None, fetched=False)
         return self._iterations[name]
@@ -142,25 +122,19 @@ class SelfTestRecipe(Recipe):
     control = False  # A is what B is compared with
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
-        """Return the plan of the largest products: the devices' speed decides the size."""
-        return selftest_plan(bindings, {binding.name: _SIZES[0] for binding in bindings})
+        """Return A and B of each device."""
+        return selftest_plan(bindings)
 
     def benchmark(self, devices: OpenDevices) -> SelfTest:
-        """Return A and B, of a size that fits the speed of each device."""
-        chosen, budget = one_of_each(devices.bindings), self.settings.budget
-        params = Params((_PILOT,), seed=self.settings.seed)
-        times = pilot(chosen, devices.sessions, devices.clock, params, patience(budget))
-        share = budget / len(chosen)
-        # a device that cannot be piloted: its own rows will tell
-        sizes = {b.name: fitting(times.get(b.name, 0.0), share) for b in chosen}
-        return SelfTest(devices, sizes, self.settings.seed)
+        """Return them on open devices."""
+        return SelfTest(devices, self.settings.seed)
 
 
-def _both(binding: Binding, size: int) -> Iterable[Case]:
+def _both(binding: Binding) -> Iterable[Case]:
     against = None
     for name in _SIDES:
-        keys: dict[str, Param] = {"size": size, "dtype": _DTYPE}
-        case = Case(KEY, name, keys, (binding,), Work(1, 2 * size**3), against)
+        keys: dict[str, Param] = {"size": _SIZE, "dtype": _DTYPE}
+        case = Case(KEY, name, keys, (binding,), Work(1, 2 * _SIZE**3), against)
         against = case.id
         yield case
 

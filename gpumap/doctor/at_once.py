@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.causes import explaining
 from gpumap.bench.dot import Dot, Params, pilot
+from gpumap.doctor.used_device import SIZE
 from gpumap.engine.base import Settings
 from gpumap.engine.runner import Runner
 from gpumap.engine.sampling import fastest
 from gpumap.judge.inconclusive import refused
 from gpumap.machine.state import Neighbours
-from gpumap.model import Around, replace
+from gpumap.model import Around
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
     from gpumap.model import Binding, Estimate, Measurement
 
-SIZE = 512  # of a product
 _WORK = 1.1e-2  # seconds of a product: one of them is long enough for a sample of `bench dot`
 _LEAST, _MOST, _STEP = 128, 4096, 64  # sizes of it
 _BLOCKS = 40
@@ -53,12 +53,8 @@ def _measured(
     if not times:
         return None
     scripted = any(binding.device.backend == "fake" for binding in bindings)
-    size = SIZE if scripted else fitting_size(max(times.values()))
-    params = Params((size,), cases=("solo", "one", "many"))
+    params = Params((fitting_size(max(times.values())),), cases=("solo", "one", "many"))
     benchmark = Dot(bindings, sessions, clock, params, fastest(bindings, times))
-    if scripted:  # a scripted clock is exact: an iteration is a sample
-        groups = tuple(replace(group, shortest=0.0) for group in benchmark.plan.groups)
-        benchmark.plan = replace(benchmark.plan, groups=groups)
     around = Around if scripted else Neighbours().read
     settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)
     explain = explaining(benchmark.key)

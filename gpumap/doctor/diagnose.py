@@ -26,7 +26,7 @@ from gpumap.model import Diagnosis, Finding, Kind, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.doctor.evidence import Evidence, Sign
+    from gpumap.doctor.evidence import Evidence, Texts
     from gpumap.explain import Topic
     from gpumap.machine.cuda import CudaDevice
     from gpumap.model import Binding, Certainty, DoctorVerdict
@@ -55,7 +55,7 @@ class Cause:
     """A rule, and its texts of causes.toml.
 
     code: GM and three digits, fixed: 1.. configuration, 2.. device and driver, 3.. machine,
-        4.. work. key: a short name. text, fix: one line each, texts of `Sign` in braces.
+        4.. work. key: a short name. text, fix: one line each, fields of its sign in braces.
     meaning, how, source: the sentences of its page.
     usual: the fixes on its page, where the fix itself depends on the sign.
     """
@@ -176,7 +176,7 @@ def _diagnosis(known: Evidence, named: MapName) -> Diagnosis:
     )
 
 
-def _active(known: Evidence, named: MapName) -> Iterator[tuple[Cause, Sign]]:
+def _active(known: Evidence, named: MapName) -> Iterator[tuple[Cause, Texts]]:
     every = ((code, rule.test(known, named)) for code, rule in RULES.items())
     yield from ((table()[code], sign) for code, sign in every if sign is not None)
 
@@ -196,9 +196,9 @@ def _absence(cause: Cause, named: MapName) -> bool:
     return named.absent is not None and cause.rule.exit in (Exit.ABSENT, Exit.QUESTION)
 
 
-def _finding(cause: Cause, sign: Sign) -> Finding:
-    text, fix = (each.format_map(sign.texts) for each in (cause.text, cause.fix))
-    return Finding(cause.code, cause.key, text, fix, dict(sign.figures))
+def _finding(cause: Cause, sign: Texts) -> Finding:
+    text, fix = (each.format_map(sign) for each in (cause.text, cause.fix))
+    return Finding(cause.code, cause.key, text, fix)
 
 
 def _evidence(named: MapName) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from gpumap.doctor.screening import StepResult  # noqa: TC004 - as below
     from gpumap.model import DoctorVerdict  # noqa: TC004 - not read: it takes msgspec
 
-    Test = Callable[["Evidence", "MapName"], "Sign | None"]
+    Texts = Mapping[str, str]  # the sign of a cause: the fields of its text and fix
+    Test = Callable[["Evidence", "MapName"], Texts | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A value that decides placement, and where it is from: a variable, or a file."""
 
     value: str
@@ -130,19 +130,6 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """A sign of a cause: fields for its text and fix, and figures."""
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-    figures: Mapping[str, Estimate] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, problem: Diagnostic, fix: str = "") -> Self:
-        """Return a diagnostic as a sign, with another fix where it has none."""
-        return cls({"what": problem.message, "fix": problem.hint or fix})
-
-
-@dataclass(frozen=True, slots=True)
 class Rule:
     """The test of a cause, and its consequences.
 
@@ -157,9 +144,14 @@ class Rule:
     last: bool = False
 
 
-def failed(named: MapName, *codes: str) -> Sign | None:
+def failed(named: MapName, *codes: str) -> Texts | None:
     """Return why the probes of a name ended, if it is one of these codes."""
     failure = named.measured.failure
     if failure is None or failure.code not in codes:
         return None
-    return Sign({"what": failure.text})
+    return {"what": failure.text}
+
+
+def problem(found: Diagnostic, fix: str = "") -> Texts:
+    """Return a diagnostic as a sign, with another fix where it has none."""
+    return {"what": found.message, "fix": found.hint or fix}

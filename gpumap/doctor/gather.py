@@ -58,9 +58,8 @@ def theano_map(env: Mapping[str, str], cwd: str) -> ContextMap | None:
         MapError: it is no device.
     """
     theano, _ = _theano(env, cwd)
-    options = {k: (s.value, s.origin) for k, s in theano.items()}
-    refused = refused_device(options)
-    device = default_device(options) or renamed(refused or "") or refused
+    refused = refused_device(theano)
+    device = default_device(theano) or renamed(refused or "") or refused
     if device is None:
         return None
     if ";" in device or "->" in device or not device.startswith(("cuda", "opencl")):

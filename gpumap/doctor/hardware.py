@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.evidence import Rule, Sign, failed
+from gpumap.doctor.evidence import Rule, failed, problem
 from gpumap.errors import Exit
 from gpumap.machine.cuda import VARIABLE, explain, no_driver
 from gpumap.machine.nvml import nameable
-from gpumap.model import Estimate, Kind
+from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from gpumap.doctor.evidence import Evidence, MapName
+    from gpumap.doctor.evidence import Evidence, MapName, Texts
     from gpumap.model import Lack, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's status of a driver without devices
@@ -59,28 +59,28 @@ def _is_cuda(named: MapName) -> bool:
     return named.kind is Kind.CUDA
 
 
-def _no_permission(known: Evidence, named: MapName) -> Sign | None:
+def _no_permission(known: Evidence, named: MapName) -> Texts | None:
     without = named.absent is not None and named.kind.row.seen == "drm"
     if without or _cuda_without(known, named):
         if known.denied:
-            return Sign({"what": ", ".join(known.denied[:3])})
+            return {"what": ", ".join(known.denied[:3])}
         if known.nvidia.forbidden and not without:
-            return Sign({"what": "/dev/nvidiactl (says NVML)"})
+            return {"what": "/dev/nvidiactl (says NVML)"}
     return None
 
 
-def _hangs(known: Evidence, named: MapName) -> Sign | None:
+def _hangs(known: Evidence, named: MapName) -> Texts | None:
     nvidia = known.nvidia
     if named.absent is not None and _is_cuda(named) and nvidia.hangs:
-        return Sign({"what": f"NVIDIA's driver: {nvidia.silent}"})
+        return {"what": f"NVIDIA's driver: {nvidia.silent}"}
     return _ended(known, named, "hangs", "no-answer")
 
 
-def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> Sign | None:
+def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> Texts | None:
     """Return how the subprocess of a name's probes or of a backend's devices ended."""
     failure = named.measured.failure
     if failure is not None and failure.code == probing:
-        return Sign({"what": f"{named.requested}: {failure.text}", "fix": _CRASHED})
+        return {"what": f"{named.requested}: {failure.text}", "fix": _CRASHED}
     return _library(_failed(known, named, asking), otherwise=_CRASHED)
 
 
@@ -88,7 +88,7 @@ def _about(probe: Probe) -> str:
     return f"{probe.name}: {probe.reason or ''}"
 
 
-def _hidden(known: Evidence, named: MapName) -> Sign | None:
+def _hidden(known: Evidence, named: MapName) -> Texts | None:
     if not _is_cuda(named):
         return _renumbered(known, named)
     text = known.variables.get(VARIABLE)
@@ -103,11 +103,11 @@ def _hidden(known: Evidence, named: MapName) -> Sign | None:
         if gpus is None or len(gpus) <= len(driver.devices):
             return None
         shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
-        return Sign({"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"})
-    return Sign({"what": mask.reason, "fix": mask.fix})
+        return {"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"}
+    return {"what": mask.reason, "fix": mask.fix}
 
 
-def _renumbered(known: Evidence, named: MapName) -> Sign | None:
+def _renumbered(known: Evidence, named: MapName) -> Texts | None:
     """Return the variables that hide devices with numbers alone, where a library was asked."""
     from gpumap.remedies import hidden
 
@@ -115,21 +115,21 @@ def _renumbered(known: Evidence, named: MapName) -> Sign | None:
     usable = any(probe.usable for probe in _driving(known, named.kind))
     if named.absent is None or known.fake() or what is None or not usable:
         return None
-    return Sign({"what": what, "fix": "unset what is set of them, or name a device that is left"})
+    return {"what": what, "fix": "unset what is set of them, or name a device that is left"}
 
 
-def _no_driver(known: Evidence, named: MapName) -> Sign | None:
+def _no_driver(known: Evidence, named: MapName) -> Texts | None:
     if not _is_cuda(named) and (probe := _failed(known, named, "no-driver")):
-        return Sign({"what": probe.reason or "", "fix": probe.fix or "install one"})
+        return {"what": probe.reason or "", "fix": probe.fix or "install one"}
     if not _cuda_without(known, named) or known.nvidia.driver is not None or known.nvidia.silent:
         return None
     if known.fake():
         return None
     why = no_driver()
-    return Sign({"what": why.reason, "fix": why.fix})
+    return {"what": why.reason, "fix": why.fix}
 
 
-def _driver_old(known: Evidence, named: MapName) -> Sign | None:
+def _driver_old(known: Evidence, named: MapName) -> Texts | None:
     driver = known.nvidia.driver
     if not _is_cuda(named) or named.absent is None or driver is None:
         return None
@@ -137,13 +137,13 @@ def _driver_old(known: Evidence, named: MapName) -> Sign | None:
         from gpumap.machine.cuda import version_text
 
         what = f"it is for {version_text(driver.version)}, and CuPy needs CUDA 12 at least"
-        return Sign({"what": what, "fix": "install NVIDIA's driver 525 or newer"})
+        return {"what": what, "fix": "install NVIDIA's driver 525 or newer"}
     if (probe := _failed(known, named, "old-driver")) is None:
         return None
-    return Sign({"what": probe.reason or "", "fix": probe.fix or "update it"})
+    return {"what": probe.reason or "", "fix": probe.fix or "update it"}
 
 
-def _driver_fails(known: Evidence, named: MapName) -> Sign | None:
+def _driver_fails(known: Evidence, named: MapName) -> Texts | None:
     driver, nvml = known.nvidia.driver, known.nvidia.nvml
     if not _cuda_without(known, named) or driver is None:
         return None
@@ -154,18 +154,18 @@ def _driver_fails(known: Evidence, named: MapName) -> Sign | None:
     if not answer:
         return None
     if probe is None or probe.lack == "no-library":
-        return Sign({"what": answer, "fix": "see `nvidia-smi` and `dmesg`; restart"})
-    return Sign({"what": probe.reason or "", "fix": probe.fix or ""})
+        return {"what": answer, "fix": "see `nvidia-smi` and `dmesg`; restart"}
+    return {"what": probe.reason or "", "fix": probe.fix or ""}
 
 
-def _shows_none(known: Evidence, named: MapName) -> Sign | None:
+def _shows_none(known: Evidence, named: MapName) -> Texts | None:
     driver = known.nvidia.driver
     if not _cuda_without(known, named) or driver is None or driver.status not in (0, NO_DEVICE):
         return None
-    return Sign()
+    return {}
 
 
-def _broken(known: Evidence, named: MapName) -> Sign | None:
+def _broken(known: Evidence, named: MapName) -> Texts | None:
     """A library is installed, and cannot be loaded."""
     return _library(_failed(known, named, *_NOT_LOADED)) if _without(known, named) else None
 
@@ -176,7 +176,7 @@ def _without(known: Evidence, named: MapName) -> bool:
     return all(probe.lack in (*_NO_LIBRARY, *_NOT_LOADED) for probe in every)
 
 
-def _missing(known: Evidence, named: MapName) -> Sign | None:
+def _missing(known: Evidence, named: MapName) -> Texts | None:
     """No library of the kind is installed with what it needs."""
     broken = _failed(known, named, *_NOT_LOADED)
     if not _without(known, named) or (broken and broken.lack == "unloadable"):
@@ -187,35 +187,35 @@ def _missing(known: Evidence, named: MapName) -> Sign | None:
 
 def _library(
     probe: Probe | None, advice: str | None = None, otherwise: str = "install it again"
-) -> Sign | None:
+) -> Texts | None:
     if probe is None:
         return None
-    return Sign({"what": _about(probe), "fix": advice or probe.fix or otherwise})
+    return {"what": _about(probe), "fix": advice or probe.fix or otherwise}
 
 
-def _mig(known: Evidence, named: MapName) -> Sign | None:
+def _mig(known: Evidence, named: MapName) -> Texts | None:
     if named.absent is None or not _is_cuda(named) or not named.index:
         return None
     split = [gpu for gpu in known.nvidia.gpus or () if gpu.gpu.mig]
     instances = [d for d in known.of_kind(named.kind) if d.facts.get("mig")]
-    return Sign() if split or instances else None
+    return {} if split or instances else None
 
 
-def _not_there(known: Evidence, named: MapName) -> Sign | None:
+def _not_there(known: Evidence, named: MapName) -> Texts | None:
     if named.absent is None or (_masked(known, named) and not known.fake()):
         return None
-    return Sign.of(named.absent, "`gpumap devices`")
+    return problem(named.absent, "`gpumap devices`")
 
 
-def _other_failure(_: Evidence, named: MapName) -> Sign | None:
+def _other_failure(_: Evidence, named: MapName) -> Texts | None:
     """A failure without a specific cause: none may pass."""
     failure = named.measured.failure
     if failure is None or failure.code in _NAMED:
         return None
-    return Sign({"what": failure.text})
+    return {"what": failure.text}
 
 
-def _memory_full(_: Evidence, named: MapName) -> Sign | None:
+def _memory_full(_: Evidence, named: MapName) -> Texts | None:
     if (full := failed(named, *_FULL)) is not None:
         return full
     free = named.device.memory_free if named.device else None
@@ -223,10 +223,10 @@ def _memory_full(_: Evidence, named: MapName) -> Sign | None:
         return None
     total = named.device.memory_total if named.device else None
     what = f"{units.memory(free)} of {units.memory(total)} are free"
-    return Sign({"what": what}, {"free": Estimate.exact(free, "B")})
+    return {"what": what}
 
 
-def _gpu_busy(known: Evidence, named: MapName) -> Sign | None:
+def _gpu_busy(known: Evidence, named: MapName) -> Texts | None:
     device = named.device
     if device is None or not _is_cuda(named) or known.fake():
         return None
@@ -234,10 +234,10 @@ def _gpu_busy(known: Evidence, named: MapName) -> Sign | None:
     if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
         return None
     who = ", ".join(known.nvidia.users(gpu)[:3]) or "processes that are not visible from here"
-    return Sign({"who": who, "share": f"{gpu.busy:.0%}"}, {"busy": Estimate.exact(gpu.busy)})
+    return {"who": who, "share": f"{gpu.busy:.0%}"}
 
 
-def _order(known: Evidence, named: MapName) -> Sign | None:
+def _order(known: Evidence, named: MapName) -> Texts | None:
     """Compare CUDA's numbers with the order of PCI addresses, which nvidia-smi counts by."""
     device = named.device
     if device is None or device.pci is None or named.index is None or not _is_cuda(named):
@@ -250,17 +250,16 @@ def _order(known: Evidence, named: MapName) -> Sign | None:
         return None  # with the variable the numbers are the user's own
     setting = known.variables.get("CUDA_DEVICE_ORDER", "")
     by_address = setting == "PCI_BUS_ID"  # then the variable is no fix
-    texts = {
+    return {
         "device": named.requested,
         "place": str(place),
         "pci": device.pci,
         "order": setting[:40] or "not set",
         "set": "" if by_address else "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or ",
     }
-    return Sign(texts)
 
 
-def _wrong_device(known: Evidence, named: MapName) -> Sign | None:
+def _wrong_device(known: Evidence, named: MapName) -> Texts | None:
     device = named.device
     if device is None or device.facts.get("type") != "other":
         return None
@@ -269,8 +268,9 @@ def _wrong_device(known: Evidence, named: MapName) -> Sign | None:
     better = next((str(d.ref) for d in others), None)
     if better is None:
         return None
-    texts = {"device": named.requested, "what": device.name, "better": better}
-    return Sign(texts | {"name": named.name})
+    return {
+        "device": named.requested, "what": device.name, "better": better, "name": named.name,
+    }  # fmt: skip
 
 
 _ABSENT = Exit.ABSENT
@@ -303,14 +303,14 @@ def _masked(known: Evidence, named: MapName) -> bool:
     return len(known.topology.cpus) <= named.index < known.topology.online
 
 
-def _affinity(known: Evidence, named: MapName) -> Sign | None:
+def _affinity(known: Evidence, named: MapName) -> Texts | None:
     if named.absent is None or not _masked(known, named):
         return None
     allowed, online = len(known.topology.cpus), known.topology.online
-    return Sign({"device": named.requested, "allowed": str(allowed), "online": str(online)})
+    return {"device": named.requested, "allowed": str(allowed), "online": str(online)}
 
 
-def _quota(known: Evidence, named: MapName) -> Sign | None:
+def _quota(known: Evidence, named: MapName) -> Texts | None:
     quota = known.topology.quota
     if quota is None or named.device is None or not named.device.in_host_memory or known.fake():
         return None
@@ -318,11 +318,10 @@ def _quota(known: Evidence, named: MapName) -> Sign | None:
     cores = {element for device in on_host for element in device.hardware}
     if quota >= len(cores):
         return None
-    texts = {"quota": f"{quota:g}", "cores": str(len(cores))}
-    return Sign(texts, {"quota": Estimate.exact(quota), "cores": Estimate.exact(len(cores))})
+    return {"quota": f"{quota:g}", "cores": str(len(cores))}
 
 
-def _shared(known: Evidence, named: MapName) -> Sign | None:
+def _shared(known: Evidence, named: MapName) -> Texts | None:
     device = named.device
     if device is None:
         return None
@@ -334,37 +333,36 @@ def _shared(known: Evidence, named: MapName) -> Sign | None:
     ]  # fmt: skip
     if others and others[0].device:
         hardware = min(others[0].device.hardware & device.hardware)
-        return Sign({"who": others[0].name, "what": hardware})
+        return {"who": others[0].name, "what": hardware}
     limit = known.at_once
     if limit is None or limit.code != "shared-hardware":
         return None
-    return Sign({"who": "others", "what": limit.text}, limit.figures)
+    return {"who": "others", "what": limit.text}
 
 
-def _busy(known: Evidence, named: MapName) -> Sign | None:
+def _busy(known: Evidence, named: MapName) -> Texts | None:
     load = known.others
     if load is None or named.device is None or not named.device.in_host_memory:
         return None
     if load.cores < _BUSY:
         return None
     who = ", ".join(f"pid {one.pid} ({one.name})" for one in load.processes)
-    texts = {
+    return {
         "cores": f"{load.cores:.2f}",
         "of": str(load.of),
         "who": who or "processes that are not visible from here",
     }
-    return Sign(texts, {"foreign": Estimate.exact(load.cores)})
 
 
-def _numa(known: Evidence, named: MapName) -> Sign | None:
+def _numa(known: Evidence, named: MapName) -> Texts | None:
     link = known.links.get(named.device.id) if named.device else None
     if link is None or link.node is None or not link.nodes or link.node in link.nodes:
         return None
     here = ", ".join(map(str, link.nodes))
-    return Sign({"device": named.requested, "node": str(link.node), "here": here})
+    return {"device": named.requested, "node": str(link.node), "here": here}
 
 
-def _narrow(known: Evidence, named: MapName) -> Sign | None:
+def _narrow(known: Evidence, named: MapName) -> Texts | None:
     link = known.links.get(named.device.id) if named.device else None
     if link is None:
         return None
@@ -374,7 +372,7 @@ def _narrow(known: Evidence, named: MapName) -> Sign | None:
         what = f"{link.narrow[1]} of {link.width} lanes at the bridge {link.narrow[0]}"
     else:
         return None
-    return Sign({"device": named.requested, "what": what})
+    return {"device": named.requested, "what": what}
 
 
 MACHINE = {

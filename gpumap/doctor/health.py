@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.probe import answer, in_child
+from gpumap.backends.probe import answering, in_child
 from gpumap.doctor.evidence import Health
 from gpumap.machine.cuda import driver
 from gpumap.machine.kernel_log import records, xids
@@ -205,4 +205,5 @@ def _now(found: GpuHealth, known: Health) -> Iterator[Item]:
 if __name__ == "__main__":
     import sys
 
-    answer(int(sys.argv[-1]), [_asked(*sys.argv[1:-1])])
+    with answering(int(sys.argv[-1])) as say:
+        say(_asked(*sys.argv[1:-1]))

@@ -29,18 +29,19 @@ if TYPE_CHECKING:
 Tier = Literal["doctor", "quick", "long", "soak"]
 Step = Literal[
     "open", "upload", "download", "pair", "product", "costs", "siblings", "throttle", "upload-rate",
-    "download-rate", "memory-rate", "all-at-once", "soak",
+    "download-rate", "memory-rate", "all-at-once", "allreduce", "soak",
 ]  # fmt: skip
 
-_BASIC: tuple[Step, ...] = ("open", "upload", "download", "product")
-_QUICK: tuple[Step, ...] = (*_BASIC, "siblings")
+BASIC: tuple[Step, ...] = ("open", "upload", "download", "product")
+_QUICK: tuple[Step, ...] = (*BASIC, "siblings")
 _LONGER: tuple[Step, ...] = (*_QUICK, "upload-rate", "download-rate", "memory-rate")
 # What there must be of each name.
 _ITEMS: dict[Tier, tuple[Step, ...]] = {
-    "doctor": (*_BASIC, "costs"), "quick": _QUICK, "long": _LONGER, "soak": (*_LONGER, "soak"),
+    "doctor": (*BASIC, "costs"), "quick": _QUICK, "long": _LONGER, "soak": (*_LONGER, "soak"),
 }  # fmt: skip
 _LONG, _SOAK = 60.0, 600.0  # seconds from which on a tier begins
-_LIMITS = {"open": 0.4, "siblings": 0.5, "all-at-once": 0.5}  # shares of the whole time
+# shares of the whole time
+_LIMITS = {"open": 0.4, "siblings": 0.5, "all-at-once": 0.5, "allreduce": 0.3}
 _LIMIT, _CAP = 0.15, 30.0  # of any other step; seconds of any
 # seconds without an answer that tell a hang, at the end of its share: a driver opens in one or two
 _CERTAIN = {"open": 3.5, "all-at-once": math.inf}
@@ -55,6 +56,7 @@ _FIXES_OF = {
     "pair": "use one of the two alone; see `dmesg` and the settings of IOMMU and ACS",
     "siblings": "compare clocks and limits of power (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE)",
     "throttle": "look at its cooling and power supply",
+    "allreduce": "see `gpumap bench allreduce`, and NCCL_DEBUG=INFO where NCCL does it",
     "all-at-once": "look at what the devices share: power, cooling, links, cores",
 }
 _OTHER = "take this device out of the job; see `dmesg`"
@@ -213,5 +215,5 @@ class DeviceRun:
         if key not in self._done or result.code is not None:  # a later process may find it wrong
             self._done.add(key)
             self._found(result)
-        if result.what in _BASIC and result.code is not None and result.name is not None:
+        if result.what in BASIC and result.code is not None and result.name is not None:
             self._lost.add(result.name)

@@ -11,62 +11,66 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from itertools import permutations
-from statistics import median
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
-from gpumap.backends.probe import answer
-from gpumap.bench.verified_copies import Buffers, BufferSlice, HostCopy, PairCopy
-from gpumap.doctor.at_once import SIZE, at_once, fitting_size
-from gpumap.doctor.costs import costs, done, setup, timed
+from gpumap.backends.probe import answering
+from gpumap.bench.exchanges import ITEM, Job, LocalRanks
+from gpumap.bench.verified_copies import HostCopy, PairCopy
+from gpumap.doctor.at_once import at_once, fitting_size
+from gpumap.doctor.costs import costs, setup
 from gpumap.doctor.health import HARMLESS
-from gpumap.doctor.screening import Step, StepResult, Tier
-from gpumap.engine.base import Iteration, wrong
-from gpumap.engine.products import Pair, Product, multiplied
-from gpumap.engine.sampling import Series, calibrate, sample
-from gpumap.errors import GpumapError
+from gpumap.doctor.screening import BASIC, Step, StepResult, Tier
+from gpumap.doctor.used_device import COPY, SIZE, UsedDevice, copied, in_turns
+from gpumap.errors import GpumapError, Unsupported
 from gpumap.judge.fitness import TOLERANCE, TOLERANCE_OF_CORES, alike, compared
 from gpumap.machine.nvml import Gpus
 from gpumap.machine.state import Neighbours
 from gpumap.machine.topology import read
 from gpumap.model import Binding, Device, Estimate
 from gpumap.model.io import typed
-from gpumap.units import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from gpumap.backends.base import Backend, Clock, Session
+    from gpumap.backends.base import Backend, Clock
+    from gpumap.bench.verified_copies import BufferSlice
     from gpumap.doctor.screening import Key
+    from gpumap.doctor.used_device import Found
+    from gpumap.engine.base import Iteration
+    from gpumap.engine.sampling import Series
 
-    Works = Mapping[str, Callable[[], Iteration]]  # by name
-    Found = tuple[str | None, str, Mapping[str, Estimate]]  # a code, a text and figures
-    Line = Mapping[str, Any]
+    Work = Callable[[UsedDevice], Iteration]
+    Say = Callable[[Mapping[str, Any]], object]
 
 _ANEW = ("open", "product")  # what another process needs to go on
-_COPY, _LARGE = 4 << 20, 64 << 20  # bytes
-_LIGHTER = 1 << 6  # times: a scripted device takes no time for real bytes
+_LARGE = 64 << 20  # bytes
 _SCRIPTED, _MOST = 64, 2048  # sizes of products
-_DTYPE: Final = "float32"
-_SAMPLE = 5e-3  # seconds of a sample
 _BLOCKS, _WARM = 30, 3  # samples of each device, and those before them that do not count
 _COMPARING = 0.12  # of the job's time, for each comparison of siblings
 _AT_ONCE, _AT_ONCE_BRIEFLY = 10.0, 2.0  # seconds
 _CONTENTION = 0.2  # cores that others use, from which on a slow core is no finding
 _TURN = 1.0  # seconds of a soak on one device, before the next one's turn
 _TURNS = 4  # that each device has at least
+_RATES: Mapping[Step, Work] = {  # from 60 s on: memory and links against siblings
+    "upload-rate": lambda used: HostCopy([used.room(_LARGE)], "h2d", sync=True),
+    "download-rate": lambda used: HostCopy([used.room(_LARGE)], "d2h", sync=True),
+    "memory-rate": lambda used: _within(used.room(_LARGE)),
+}
 
 
 class Screening:
-    """The steps of a job on opened devices; what was lost, or is done, is not touched."""
+    """The steps of a job on opened devices; what was lost, or is done, is not touched.
 
-    def __init__(self, job: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        self._host = Host(env, read())
+    `say` takes a line before each step, and one for each result that comes of it.
+    """
+
+    def __init__(self, job: Mapping[str, Any], env: Mapping[str, str], say: Say) -> None:
+        self._host, self._say = Host(env, read()), say
         self._tier: Tier = job["tier"]
         self._seconds: float = job["seconds"]
         self._end: float = job["end"]
@@ -74,358 +78,224 @@ class Screening:
         self._bindings = [
             Binding(each["name"], typed(each["device"], Device)) for each in job["names"]
         ]
-        self._backends: dict[str, Backend] = {}
-        self._clocks: dict[str, Clock] = {}
-        self._sessions: dict[str, Session] = {}
-        self._buffers: dict[str, Buffers] = {}
-        self._pilots: dict[str, float] = {}
-        self._unpaired: set[str] = set()
-        self._products: dict[str, Product] = {}
+        self._libraries: dict[str, tuple[Backend, Clock]] = {}
+        self._pilots: list[float] = []  # seconds of a product
+        self._every: dict[str, UsedDevice] = {}  # by name
+        self._doing: Key = ("open", None, None)
 
-    def lines(self) -> Iterator[Line]:
-        """Yield a line before each step, and the results that come of it."""
+    def run(self) -> None:
+        """Take the steps of the tier."""
         if self._tier == "doctor":
-            yield from self._examination()
+            self._examine()
             return
         for binding in self._bindings:
-            yield from self._step("open", binding.name, None, partial(self._open, binding))
-        yield from self._bytes()
-        yield from self._arithmetic()
+            self._step(("open", binding.name, None), partial(self._open, binding))
+        for used in self._well():
+            self._there_and_back(used)
+        for one, other in permutations(self._well(), 2):
+            self._step(("pair", one.name, other.name), partial(_pair, one, other))
+        for used in self._well():
+            self._step(("product", used.name, None), partial(used.multiplied, self._size()))
+        self._siblings("siblings", UsedDevice.work)
         if self._tier != "quick":
-            yield from self._longer()
+            for what, work in _RATES.items():
+                self._siblings(what, work)
+            self._together(_AT_ONCE)
         if self._tier == "soak":
-            yield from self._soak()
+            self._soak()
 
-    def _step(
-        self, what: Step, name: str | None, other: str | None, action: Callable[[], Found]
-    ) -> Iterator[Line]:
+    def _examine(self) -> None:
+        """Use one device after the other: what hangs costs no other its time."""
+        for binding in self._bindings:
+            name = binding.name
+            self._step(("open", name, None), partial(self._open, binding))
+            for used in [each for each in self._well() if each.name == name]:
+                self._there_and_back(used)
+                self._step(("product", name, None), partial(used.multiplied, SIZE))
+                self._step(("costs", name, None), partial(costs, used))
+        self._together(_AT_ONCE_BRIEFLY)
+
+    def _well(self) -> list[UsedDevice]:
+        """Return the devices on which no step has failed so far."""
+        return [used for used in self._every.values() if used.well]
+
+    def _step(self, key: Key, action: Callable[[], Found]) -> None:
         """Do a step unless it is done, and say so before; an error is its result."""
-        key = (what, name, other)
-        if key in self._done and what not in _ANEW:
+        if key in self._done and key[0] not in _ANEW:
             return
-        yield {"begin": key}
+        self._begin(key)
         try:
-            code, text, figures = action()
+            self._found(*action())
         except GpumapError as error:
-            code, text, figures = _failed(error)
-        if what in ("upload", "download") and code is not None and name is not None:
-            self._unpaired.add(name)  # what a pair moves is compared by way of these
-        yield _result(key, code, text, figures)
+            self._failed(error)
+
+    def _begin(self, key: Key) -> None:
+        self._doing = key
+        self._say({"begin": key})
+
+    def _failed(self, error: GpumapError) -> None:
+        self._found(error.diagnostics[0].code, str(error), {})
+
+    def _found(self, code: str | None, text: str, figures: Mapping[str, Estimate]) -> None:
+        """Report what came of the step; a device that failed one of its own takes no other."""
+        what, name, _ = self._doing
+        used = self._every.get(name or "")
+        if used is not None and code is not None and what in (*BASIC, "soak"):
+            used.well = False
+        self._say({"result": StepResult(*self._doing, code, text, figures)})
 
     def _open(self, binding: Binding) -> Found:
         library = binding.device.backend
-        if library not in self._backends:
-            self._backends[library] = load(library, self._host)
-            self._clocks[library] = self._backends[library].clock()
-        clock = self._clocks[library]
+        if library not in self._libraries:
+            backend = load(library, self._host)
+            self._libraries[library] = backend, backend.clock()
+        backend, clock = self._libraries[library]
         start = clock.now()
-        session = self._backends[library].open(binding.device, clock)
-        self._sessions[binding.name] = session
+        session = backend.open(binding.device, clock)
+        used = UsedDevice(binding, len(self._every), session, clock)
+        self._every[binding.name] = used
         figures: dict[str, Estimate] = {}
         if self._tier == "doctor":
             figures["setup"] = setup(session, clock, start)
         else:
-            self._pilots[binding.name] = self._pilot(binding)
+            self._pilots.append(used.pilot())
         return None, f"{binding.device.name} is open", figures
 
-    def _clock(self, name: str) -> Clock:
-        return self._clocks[self._device(name).backend]
-
-    def _device(self, name: str) -> Device:
-        return next(binding.device for binding in self._bindings if binding.name == name)
-
-    # --- bytes
-
-    def _bytes(self) -> Iterator[Line]:
-        for name in self._sessions:
-            yield from self._there_and_back(name)
-        for pair in permutations([n for n in self._sessions if n not in self._unpaired], 2):
-            yield from self._step("pair", *pair, partial(self._pair, *pair))
-
-    def _there_and_back(self, name: str) -> Iterator[Line]:
-        make = partial(self._host_copy, name)
-        yield from self._step("upload", name, None, partial(make, "h2d"))
-        yield from self._step("download", name, None, partial(make, "d2h"))
-
-    def _host_copy(self, name: str, direction: str) -> Found:
-        buffers = self._buffer(name)
-        part = buffers.part(buffers.source.nbytes)
-        return self._copied(HostCopy([part], direction, sync=True), name, part.source.nbytes)
-
-    def _buffer(self, name: str) -> Buffers:
-        if name not in self._buffers:
-            session, number = self._sessions[name], [*self._sessions].index(name)
-            nbytes = self._bytes_of(name, _COPY)
-            self._buffers[name] = Buffers(name, session, nbytes, "pageable", (1, number))
-        return self._buffers[name]
-
-    def _pair(self, source: str, target: str) -> Found:
-        nbytes = min(self._buffer(name).source.nbytes for name in (source, target))
-        parts = [self._buffer(name).part(nbytes) for name in (source, target)]
-        work = PairCopy(*parts, sync=True)
-        code, text, figures = self._copied(work, source, nbytes)
-        if code == "wrong-data" and work.route == "peer":
-            text += "; right by way of the host: peer copies are broken"
-        return code, text, figures
-
-    def _bytes_of(self, name: str, nbytes: int) -> int:
-        lighter = self._device(name).backend == "fake" and self._tier != "doctor"
-        return nbytes // _LIGHTER if lighter else nbytes
-
-    def _copied(self, work: Iteration, name: str, nbytes: int) -> Found:
-        """Make a copy once on wrong bytes, compare each; then time some more."""
-        if (text := _proved(work)) is not None:
-            return "wrong-data", text, {}
-        seconds = timed(partial(done, work), self._clock(name))
-        text = f"every byte of {memory(nbytes)} is right" + (
-            f" ({work.route})" if work.route else ""
-        )
-        return None, text, _rate(nbytes, seconds)
-
-    # --- arithmetic
-
-    def _arithmetic(self) -> Iterator[Line]:
-        size = self._size()
-        for number, name in enumerate(self._sessions):
-            yield from self._step("product", name, None, partial(self._product, name, number, size))
-        works = {
-            name: partial(multiplied, [product], None, fetched=False)
-            for name, product in self._products.items()
-        }
-        yield from self._siblings("siblings", works)
+    def _there_and_back(self, used: UsedDevice) -> None:
+        self._step(("upload", used.name, None), partial(used.moved, "h2d"))
+        self._step(("download", used.name, None), partial(used.moved, "d2h"))
 
     def _size(self) -> int:
         """Return a size whose product takes long enough on the slowest device to be timed."""
-        slowest = max(self._pilots.values(), default=0.0)
+        slowest = max(self._pilots)
         return min(fitting_size(slowest), _MOST) if slowest else _SCRIPTED
 
-    def _pilot(self, binding: Binding) -> float:
-        """Return the seconds of a product; of a scripted device, whose clock is its own, none."""
-        if binding.device.backend == "fake":
-            return 0.0
-        session, clock = self._sessions[binding.name], self._clock(binding.name)
-        product = Product(binding.name, session, Pair((1, 0), SIZE, _DTYPE))
-        return min(timed(partial(done, multiplied([product], None, fetched=False)), clock))
+    # --- each against its siblings
 
-    def _product(self, name: str, number: int, size: int) -> Found:
-        product = Product(name, self._sessions[name], Pair((1, number), size, _DTYPE))
-        if (text := _proved(multiplied([product], None, fetched=False))) is not None:
-            return "wrong-data", text, {}
-        self._products[name] = product
-        return None, f"{size} x {size} {_DTYPE} is right", {}
+    def _siblings(self, what: Step, work: Work) -> None:
+        """Compare each device with the others of its model: is it as fast?"""
+        every = {used.name: used for used in self._well()}
+        for names in alike({name: _model(used, what) for name, used in every.items()}):
+            if all((what, name, None) in self._done for name in names):
+                continue
+            if len(names) == 1:
+                self._doing = (what, names[0], None)
+                self._found(None, "the only device of its model here: nothing to compare with", {})
+            else:
+                self._compare(what, work, [every[name] for name in names])
 
-    def _siblings(self, what: Step, works: Works) -> Iterator[Line]:
-        """Yield a result for each device: is it as fast as the others of its model?"""
-        groups = alike({name: self._model(name, what) for name in works})
-        for names in groups:
-            if not all((what, name, None) in self._done for name in names):
-                yield from self._group(what, {name: works[name] for name in names})
-        for name in (name for name in works if not any(name in names for names in groups)):
-            text = "the only device of its model here: there is none to compare it with"
-            yield _result((what, name, None), None, text, {})
-
-    def _group(self, what: Step, works: Works) -> Iterator[Line]:
-        """Yield a result for each of some devices that are alike, and what holds one back."""
-        name = ""
+    def _compare(self, what: Step, work: Work, every: Sequence[UsedDevice]) -> None:
+        """Take samples of each, in blocks with each once, and judge them."""
         try:
             series: dict[str, Series] = {}
-            for name, make in works.items():
-                yield {"begin": (what, name, None)}
-                series[name] = self._calibrated(name, make())
-            for line in self._compared(what, series):
-                name = line["begin"][1] if "begin" in line else name
-                yield line
+            for used in every:
+                self._begin((what, used.name, None))
+                series[used.name] = used.series(work(used))
+            around, end = Neighbours(), time.monotonic() + _COMPARING * self._seconds
+            # of a scripted device the system says nothing
+            with Gpus(used.device for used in every if not used.scripted) as gpus:
+                clock, begin = every[0].clock, lambda name: self._begin((what, name, None))
+                times = in_turns(series, clock, _BLOCKS + _WARM, begin, end)
+                held = gpus.throttled()
         except GpumapError as error:
-            yield _result((what, name, None), *_failed(error))
-
-    def _compared(self, what: Step, series: Mapping[str, Series]) -> Iterator[Line]:
-        around = Neighbours()
-        devices = map(self._device, series)  # of a scripted one the system says nothing
-        with Gpus(one for one in devices if one.backend != "fake") as gpus:
-            times: dict[str, list[float]] = {name: [] for name in series}
-            yield from self._blocks(what, series, times)
-            held = gpus.throttled()
-        others = around.read().foreign or 0.0
-        own_memory = not any(self._device(name).in_host_memory for name in series)
-        tolerance = TOLERANCE if own_memory else TOLERANCE_OF_CORES
-        for name, found in compared(times, tolerance).items():
-            yield _result((what, name, None), *self._judged(name, found, others))
-        for name in series:
-            why = ", ".join(held.get(self._device(name).id, ()))
+            self._failed(error)
+            return
+        self._judge(what, every, times, around.read().foreign or 0.0)
+        for used in every:
+            why = ", ".join(held.get(used.device.id, ()))
             if why and why not in HARMLESS:
-                yield _result(("throttle", name, None), "throttled", why, {})
+                self._doing = ("throttle", used.name, None)
+                self._found("throttled", why, {})
 
-    def _calibrated(self, name: str, work: Iteration) -> Series:
-        """Return the samples of a device to be; of a scripted one each is an iteration."""
-        series = Series(work, warmup=1)
-        shortest = 0.0 if self._device(name).backend == "fake" else _SAMPLE
-        calibrate(series, self._clock(name), shortest, computes=True)
-        return series
+    def _judge(
+        self, what: Step, every: Sequence[UsedDevice], times: Mapping[str, list[float]], load: float
+    ) -> None:
+        """Report how each device compares; `load`: cores that other programs used meanwhile."""
+        on_host = any(used.device.in_host_memory for used in every)
+        later = {name: seconds[_WARM:] for name, seconds in times.items()}
+        shares = compared(later, TOLERANCE_OF_CORES if on_host else TOLERANCE)
+        for used in every:
+            self._doing = (what, used.name, None)
+            others = load if used.device.in_host_memory else 0.0
+            self._found(*_share(*shares[used.name], others))
 
-    def _model(self, name: str, what: Step) -> tuple[object, ...]:
-        """Return what devices have in common that should be as fast; a link has a node, too."""
-        device = self._device(name)
-        near = device.numa_node if what in ("upload-rate", "download-rate") else None
-        return device.backend, device.kind, device.name, device.memory_total, device.units, near
+    # --- all at once; and a soak
 
-    def _blocks(
-        self, what: Step, series: Mapping[str, Series], times: dict[str, list[float]]
-    ) -> Iterator[Line]:
-        """Take the seconds of each, in blocks with each once, in alternating order."""
-        order, end = list(series), time.monotonic() + _COMPARING * self._seconds
-        for block in range(_BLOCKS + _WARM):
-            for name in order:
-                yield {"begin": (what, name, None)}
-                seconds = _seconds(series[name], self._clock(name))
-                if block >= _WARM:
-                    times[name].append(seconds)
-            order.reverse()
-            if time.monotonic() > end:
-                break
-
-    def _judged(self, name: str, found: tuple[Estimate | None, bool], others: float) -> Found:
-        """Return what a share of the siblings' rate says; `others`: cores that programs use."""
-        share, slow = found
-        if share is None:
-            return "cannot-tell", "too little time for a comparison", {}
-        figures = {"share": share}
-        text = f"{share.value:.2f} of its siblings' rate (CI {share.low:.2f} to {share.high:.2f})"
-        if not slow:
-            return None, text, figures
-        if self._device(name).in_host_memory and others > _CONTENTION:
-            return "cannot-tell", f"{text}, while other programs use {others:.1f} cores", figures
-        return "slow", text, figures
-
-    # --- more time: memory and links against siblings, all at once; and a soak
-
-    def _longer(self) -> Iterator[Line]:
-        ways: dict[Step, Callable[[BufferSlice], Iteration]] = {
-            "upload-rate": lambda part: HostCopy([part], "h2d", sync=True),
-            "download-rate": lambda part: HostCopy([part], "d2h", sync=True),
-            "memory-rate": lambda part: PairCopy(part, part, sync=True),
-        }
-        for what, way in ways.items():
-            copies = {name: partial(self._large, name, way) for name in self._products}
-            yield from self._siblings(what, copies)
-        yield from self._together(_AT_ONCE)
-
-    def _together(self, seconds: float) -> Iterator[Line]:
+    def _together(self, seconds: float) -> None:
         """Use all devices at once, if there are several and one library drives them."""
-        if len(self._products) > 1 and len(self._clocks) == 1:
-            usable = [binding for binding in self._bindings if binding.name in self._products]
-            (clock,) = self._clocks.values()
-            time_limit = min(seconds, self._seconds / 4)
-            action = partial(at_once, usable, self._sessions, clock, time_limit)
-            yield from self._step("all-at-once", None, None, action)
+        every = self._well()
+        if len(every) < 2 or len(self._libraries) > 1:  # noqa: PLR2004 - several
+            return
+        usable = [binding for binding in self._bindings if self._every[binding.name].well]
+        sessions = {used.name: used.session for used in every}
+        limit = min(seconds, self._seconds / 4)
+        action = partial(at_once, usable, sessions, every[0].clock, limit)
+        self._step(("all-at-once", None, None), action)
+        if self._tier != "doctor":
+            self._step(("allreduce", None, None), partial(_summed, every))
 
-    def _large(self, name: str, way: Callable[[BufferSlice], Iteration]) -> Iteration:
-        nbytes = self._bytes_of(name, _LARGE)
-        return way(Buffers(name, self._sessions[name], nbytes, "pageable", (2, 0)).part(nbytes))
-
-    def _soak(self) -> Iterator[Line]:
+    def _soak(self) -> None:
         """Multiply until the end of the job; every bit of every launch must be as the first one."""
-        right: dict[str, Any] = {}
-        launches = dict.fromkeys(self._products, 0)
-        turn = min(_TURN, self._seconds / _TURNS / max(len(launches), 1))
-        while self._products and time.monotonic() < self._end:
-            for name in [*self._products]:
-                yield {"begin": ("soak", name, None)}
-                text = self._turn(name, min(time.monotonic() + turn, self._end), launches, right)
+        turn = min(_TURN, self._seconds / _TURNS / max(len(self._well()), 1))
+        while self._well() and time.monotonic() < self._end:
+            for used in self._well():
+                self._begin(("soak", used.name, None))
+                text = used.soaked(min(time.monotonic() + turn, self._end))
                 if text is not None:
-                    yield _result(("soak", name, None), "wrong-data", text, {})
-                    del self._products[name]
-        for name in self._products:
-            if launches[name] > 1:
-                text = f"{launches[name]} launches, every bit as in the first, which is verified"
-                yield _result(("soak", name, None), None, text, {})
-
-    def _turn(
-        self, name: str, end: float, launches: dict[str, int], right: dict[str, Any]
-    ) -> str | None:
-        """Multiply on a device until `end`; return what is wrong of a launch."""
-        product = self._products[name]
-        while time.monotonic() < end:
-            launches[name] += 1
-            bits = _launched(product)
-            if name not in right and not (check := product.check(fetched=False)).passed:
-                return f"launch {launches[name]}: {wrong(check).text}"
-            if (right.setdefault(name, bits) != bits).any():
-                return f"launch {launches[name]}: {_bits(right[name], bits)}"
-        return None
-
-    # --- for doctor: what the parts of a call cost
-
-    def _examination(self) -> Iterator[Line]:
-        """Use one device after the other: what hangs costs no other its time."""
-        for number, binding in enumerate(self._bindings):
-            name = binding.name
-            yield from self._step("open", name, None, partial(self._open, binding))
-            if name in self._sessions:
-                yield from self._there_and_back(name)
-                product = partial(self._product, name, number, SIZE)
-                yield from self._step("product", name, None, product)
-                yield from self._step("costs", name, None, partial(self._costs, name))
-        yield from self._together(_AT_ONCE_BRIEFLY)
-
-    def _costs(self, name: str) -> Found:
-        return costs(self._sessions[name], self._clock(name), self._buffer(name))
+                    self._found("wrong-data", text, {})
+        for used in self._well():
+            if used.launches > 1:
+                self._doing = ("soak", used.name, None)
+                text = f"{used.launches} launches, every bit as in the first, which is verified"
+                self._found(None, text, {})
 
 
-def _proved(work: Iteration) -> str | None:
-    """Do a work once on wrong destinations; return what is wrong behind it."""
-    work.poison()
-    done(work)
-    check = work.check()
-    return None if check.passed else wrong(check).text
+def _within(space: BufferSlice) -> Iteration:
+    return PairCopy(space, space, sync=True)
 
 
-def _launched(product: Product) -> Any:
-    """Return the bits of one product, on a destination that was wrong."""
-    product.poison()
-    product.queue()
-    product.session.synchronize()
-    landed = np.full(product.out.shape, np.nan, product.out.dtype)
-    product.session.download(product.out, landed)
-    product.session.synchronize()
-    return landed.view(np.uint32)
+def _pair(source: UsedDevice, target: UsedDevice) -> Found:
+    work = PairCopy(source.space, target.space, sync=True)
+    code, text, figures = copied(work, COPY, source)
+    if code == "wrong-data" and work.route == "peer":
+        text += "; right by way of the host: peer copies are broken"
+    return code, text, figures
 
 
-def _bits(right: Any, found: Any) -> str:
-    """Return which bits differ: how many, and those of the first element."""
-    changed = right ^ found
-    at = int(changed.ravel().nonzero()[0][0])
-    count = int(np.unpackbits(changed.view(np.uint8)).sum())
-    first = f"element {at} has 0x{found.ravel()[at]:08x} for 0x{right.ravel()[at]:08x}"
-    return f"{count} wrong bits, {first}"
+def _model(used: UsedDevice, what: Step) -> tuple[object, ...]:
+    """Return what devices have in common that should be as fast; a link has a node, too."""
+    device = used.device
+    near = device.numa_node if what in ("upload-rate", "download-rate") else None
+    return device.backend, device.kind, device.name, device.memory_total, device.units, near
 
 
-def _seconds(series: Series, clock: Clock) -> float:
-    """Return the seconds of an iteration: by the device's thread, which preemption is not in."""
-    taken = sample(series, clock)
-    worked = [part.worked for part in taken.intervals.values() if part.worked]
-    return worked[0] if worked and series.iterations_per_sample == 1 else taken.seconds
+def _share(share: Estimate | None, slow: bool, others: float) -> Found:  # noqa: FBT001 - a verdict
+    """Return what a share of the siblings' rate says; `others`: its cores that programs use."""
+    if share is None:
+        return "cannot-tell", "too little time for a comparison", {}
+    text = f"{share.value:.2f} of its siblings' rate (CI {share.low:.2f} to {share.high:.2f})"
+    code = "slow" if slow else None
+    if slow and others > _CONTENTION:
+        code, text = "cannot-tell", f"{text}, while other programs use {others:.1f} cores"
+    return code, text, {"share": share}
 
 
-def _rate(amount: float, seconds: Sequence[float]) -> dict[str, Estimate]:
-    if min(seconds) <= 0.0:
-        return {}
-    low, value, high = (amount / s for s in (max(seconds), median(seconds), min(seconds)))
-    return {"bandwidth": Estimate(value, low, high, "B/s")}
+def _summed(every: Sequence[UsedDevice]) -> Found:
+    """Sum an array over all devices, by NCCL where CuPy has it; every element is compared."""
+    sessions = [used.session for used in every]
+    library = None
+    algorithm = "ring" if all("kernels" in session.features for session in sessions) else "host"
+    if sessions[0].device.backend == "cupy":
+        from gpumap.backends.cupy import Nccl
 
-
-def _failed(error: GpumapError) -> Found:
-    return error.diagnostics[0].code, str(error), {}
-
-
-def _result(key: Key, code: str | None, text: str, figures: Mapping[str, Estimate]) -> Line:
-    return {"result": StepResult(*key, code, text, figures)}
-
-
-def _serve() -> Iterator[Line]:
-    """Do the job of stdin."""
-    yield from Screening(json.load(sys.stdin), dict(os.environ)).lines()
-    yield {"end": True}
+        with suppress(Unsupported):  # it is not installed
+            library, algorithm = Nccl(sessions), "native"
+    work = LocalRanks(sessions, library).iteration(Job(algorithm, COPY // ITEM))
+    code, text, figures = copied(work, COPY, every[0])
+    return code, text if code else f"{algorithm}: the sum is right on each device", figures
 
 
 if __name__ == "__main__":
-    answer(int(sys.argv[-1]), _serve())
+    with answering(int(sys.argv[-1])) as say:
+        Screening(json.load(sys.stdin), dict(os.environ), say).run()
+        say({"end": True})

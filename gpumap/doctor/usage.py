@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.config import lost_names, refused_device, renamed
-from gpumap.doctor.evidence import Rule, Sign, failed
+from gpumap.doctor.evidence import Rule, failed, problem
 from gpumap.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumap.config import TheanoOptions
-    from gpumap.doctor.evidence import Evidence, MapName, Measured
+    from gpumap.doctor.evidence import Evidence, MapName, Measured, Texts
     from gpumap.model import Estimate
 
 # Notes on a map's source of which Theano loses a part.
@@ -35,15 +34,15 @@ SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
 _DOUBLE = ("float64",)
 
 
-def _bad_map(known: Evidence, _: MapName) -> Sign | None:
+def _bad_map(known: Evidence, _: MapName) -> Texts | None:
     if not known.problems:
         return None
     first = known.problems[0]
     more = f" and {len(known.problems) - 1} more" if len(known.problems) > 1 else ""
-    return Sign({"what": first.message + more, "fix": first.hint or "see the error"})
+    return {"what": first.message + more, "fix": first.hint or "see the error"}
 
 
-def _no_configuration(known: Evidence, named: MapName) -> Sign | None:
+def _no_configuration(known: Evidence, named: MapName) -> Texts | None:
     if known.source is not None or known.problems or not has_gpu(known):
         return None
     setting = known.theano.get("device")
@@ -52,7 +51,7 @@ def _no_configuration(known: Evidence, named: MapName) -> Sign | None:
     what = f"device=cpu ({_shortened(setting.origin)}) is no map" if setting else "there is no map"
     gpu = next((one.requested for one in known.names if not one.kind.row.cores), None)
     where = f"; for Theano: THEANO_FLAGS=device={gpu}" if gpu else ""
-    return Sign({"what": what, "map": _map_text(known.names, named), "theano": where})
+    return {"what": what, "map": _map_text(known.names, named), "theano": where}
 
 
 def _map_text(names: Iterable[MapName], named: MapName) -> str:
@@ -66,13 +65,13 @@ def has_gpu(known: Evidence) -> bool:
     return any(device.accelerator for probe in known.probes for device in probe.devices)
 
 
-def _truncated_map(known: Evidence, _: MapName) -> Sign | None:
+def _truncated_map(known: Evidence, _: MapName) -> Texts | None:
     notes = known.source.notes if known.source else ()
     lost = next((note for note in notes if note.code in _LOSING), None)
-    return Sign.of(lost, "write it again") if lost else None
+    return problem(lost, "write it again") if lost else None
 
 
-def _cpu_fallback(known: Evidence, named: MapName) -> Sign | None:
+def _cpu_fallback(known: Evidence, named: MapName) -> Texts | None:
     setting = known.theano.get("device")
     contexts = known.theano.get("contexts")
     if setting is None or setting.value.strip() != "cpu" or (contexts and contexts.value.strip()):
@@ -82,66 +81,58 @@ def _cpu_fallback(known: Evidence, named: MapName) -> Sign | None:
     text = _map_text((one for one in known.names if not one.kind.row.cores), named)
     if not {*'"$`\\'}.isdisjoint(text):  # what a shell would act on is not to be pasted
         text = "MAP"
-    return Sign({"origin": _shortened(setting.origin), "map": text, "device": named.requested})
+    return {"origin": _shortened(setting.origin), "map": text, "device": named.requested}
 
 
-def _options(known: Evidence) -> TheanoOptions:
-    return {key: (setting.value, setting.origin) for key, setting in known.theano.items()}
-
-
-def _refused(known: Evidence, _: MapName) -> Sign | None:
-    device = refused_device(_options(known))
+def _refused(known: Evidence, _: MapName) -> Texts | None:
+    device = refused_device(known.theano)
     if device is None or renamed(device):  # an old name has another cause
         return None
-    return Sign({"device": _shortened(device), "origin": _shortened(known.theano["device"].origin)})
+    return {"device": _shortened(device), "origin": _shortened(known.theano["device"].origin)}
 
 
-def _lost_name(known: Evidence, named: MapName) -> Sign | None:
-    owner = lost_names(_options(known)).get(named.name)
+def _lost_name(known: Evidence, named: MapName) -> Texts | None:
+    owner = lost_names(known.theano).get(named.name)
     if owner is None:
         return None
-    return Sign({"name": _shortened(named.name), "owner": owner.words, "fix": owner.fix})
+    return {"name": _shortened(named.name), "owner": owner.words, "fix": owner.fix}
 
 
-def _old_name(known: Evidence, _: MapName) -> Sign | None:
+def _old_name(known: Evidence, _: MapName) -> Texts | None:
     setting = known.theano.get("device")
     if setting is None or (new := renamed(setting.value)) is None:
         return None
-    return Sign(
-        {"device": _shortened(setting.value), "origin": _shortened(setting.origin), "new": new}
-    )
+    return {"device": _shortened(setting.value), "origin": _shortened(setting.origin), "new": new}
 
 
-def _other_map(known: Evidence, _: MapName) -> Sign | None:
+def _other_map(known: Evidence, _: MapName) -> Texts | None:
     theirs = known.theano.get("contexts")
     if known.source is None or theirs is None or known.source.origin in (*_EXPLICIT, *_THEANOS):
         return None
     ours, other = ("".join(text.split()) for text in (known.source.text, theirs.value))
     if ours == other:
         return None
-    return Sign(
-        {
-            "ours": _shortened(known.source.text),
-            "origin": known.source.origin,
-            "theirs": _shortened(theirs.value),
-            "place": _shortened(theirs.origin),
-        }
-    )
+    return {
+        "ours": _shortened(known.source.text),
+        "origin": known.source.origin,
+        "theirs": _shortened(theirs.value),
+        "place": _shortened(theirs.origin),
+    }
 
 
-def _child(known: Evidence, named: MapName) -> Sign | None:
+def _child(known: Evidence, named: MapName) -> Texts | None:
     value = known.variables.get("THEANO_GPU_IS_ALREADY_ACTIVE", "")
-    return Sign() if value == "Yes" and not named.kind.row.cores else None
+    return {} if value == "Yes" and not named.kind.row.cores else None
 
 
-def _blocking(known: Evidence, named: MapName) -> Sign | None:
+def _blocking(known: Evidence, named: MapName) -> Texts | None:
     value = known.variables.get("CUDA_LAUNCH_BLOCKING", "")
     if "CUDA_LAUNCH_BLOCKING" not in named.kind.row.reads or value.strip() in ("", "0"):
         return None
-    return Sign({"value": _shortened(value)})
+    return {"value": _shortened(value)}
 
 
-def _one_device(known: Evidence, named: MapName) -> Sign | None:
+def _one_device(known: Evidence, named: MapName) -> Texts | None:
     devices = {one.device.id for one in known.names if one.device is not None}
     several = [one for one in known.names if one.device is not None]
     if named.device is None or len(several) < len(known.names) or len(several) == 1:
@@ -150,21 +141,20 @@ def _one_device(known: Evidence, named: MapName) -> Sign | None:
         return None
     every = known.of_kind(named.kind)
     others = [str(d.ref) for d in every if d.id != named.device.id and d.ref.part is None]
-    texts = {
+    return {
         "count": str(len(several)),
         "device": _shortened(str(named.device.ref)),
         "others": f"; there is {', '.join(others[:4])} too" if others else "",
     }
-    return Sign(texts)
 
 
-def _unreadable(known: Evidence, _: MapName) -> Sign | None:
-    return Sign.of(known.unreadable, "fix it") if known.unreadable else None
+def _unreadable(known: Evidence, _: MapName) -> Texts | None:
+    return problem(known.unreadable, "fix it") if known.unreadable else None
 
 
-def _wrong_backend(_: Evidence, named: MapName) -> Sign | None:
+def _wrong_backend(_: Evidence, named: MapName) -> Texts | None:
     absent = named.absent
-    return Sign.of(absent) if absent is not None and absent.code == "wrong-backend" else None
+    return problem(absent) if absent is not None and absent.code == "wrong-backend" else None
 
 
 def _shortened(text: str) -> str:
@@ -188,7 +178,7 @@ CONFIGURATION = {
 }
 
 
-def _float64(known: Evidence, named: MapName) -> Sign | None:
+def _float64(known: Evidence, named: MapName) -> Texts | None:
     chosen = known.theano.get("floatX")
     theanos = "device" in known.theano or "contexts" in known.theano
     if named.kind.row.cores or named.device is None:
@@ -201,54 +191,52 @@ def _float64(known: Evidence, named: MapName) -> Sign | None:
     return _far_slower(what, named.measured)
 
 
-def _far_slower(what: str, measured: Measured) -> Sign | None:
+def _far_slower(what: str, measured: Measured) -> Texts | None:
     """Return the cost of float64, where that is far beyond that of any sound device."""
     single, double = measured.figures.get("product"), measured.figures.get("double")
     if single is None or measured.failure is not None:
         return None
     if double is None:
-        return Sign({"what": what, "cost": "; the device has no float64"}, {"single": single})
+        return {"what": what, "cost": "; the device has no float64"}
     if double.low <= FAR * single.high:
         return None
     cost = f"; a product then takes {double.value / single.value:.1f} times as long"
-    return Sign({"what": what, "cost": cost}, {"single": single, "double": double})
+    return {"what": what, "cost": cost}
 
 
-def _costly(named: MapName, key: str, most: float) -> Sign | None:
+def _costly(named: MapName, key: str, most: float) -> Texts | None:
     """Return a cost of a name that is far beyond that of any sound device."""
     figure = named.measured.figures.get(key)
     if figure is None or figure.low < most:
         return None
-    return Sign({key: shown(figure)}, {key: figure})
+    return {key: shown(figure)}
 
 
-def _transfer(_: Evidence, named: MapName) -> Sign | None:
+def _transfer(_: Evidence, named: MapName) -> Texts | None:
     figures = named.measured.figures
     call, launch, copying = (figures.get(key) for key in ("call", "launch", "bandwidth"))
     if copying is not None and copying.high < COPYING:
-        return Sign({"what": f"copies run at {shown(copying)}"}, {"bandwidth": copying})
+        return {"what": f"copies run at {shown(copying)}"}
     if call is None or launch is None or call.low - launch.high < LAUNCH:
         return None
-    what = f"a call with its copies takes {shown(call)}, and a launch {shown(launch)}"
-    return Sign({"what": what}, {"call": call, "launch": launch})
+    return {"what": f"a call with its copies takes {shown(call)}, and a launch {shown(launch)}"}
 
 
-def _serialised(known: Evidence, named: MapName) -> Sign | None:
+def _serialised(known: Evidence, named: MapName) -> Texts | None:
     limit = known.at_once
     if named.device is None or limit is None or limit.code != "serialised":
         return None
-    return Sign({"what": limit.text}, limit.figures)
+    return {"what": limit.text}
 
 
-def _slower(_: Evidence, named: MapName) -> Sign | None:
+def _slower(_: Evidence, named: MapName) -> Texts | None:
     figures, device = named.measured.figures, named.device
     product, host = figures.get("product"), figures.get("host_product")
     if device is None or device.in_host_memory or product is None or host is None:
         return None
     if product.low <= host.high:
         return None
-    texts = {"product": shown(product), "host": shown(host)}
-    return Sign(texts, {"product": product, "host": host})
+    return {"product": shown(product), "host": shown(host)}
 
 
 def shown(figure: Estimate) -> str:

@@ -142,17 +142,6 @@ def calibrate(
         series.iterations_per_sample = min(series.iterations_per_sample, most)
 
 
-def in_turns(series: Mapping[str, Series], clock: Clock, blocks: int) -> dict[str, list[float]]:
-    """Return the seconds of each series, in blocks with each once, in alternating order."""
-    times: dict[str, list[float]] = {name: [] for name in series}
-    order = list(series)
-    for _ in range(blocks):
-        for name in order:
-            times[name].append(sample(series[name], clock).seconds)
-        order.reverse()
-    return times
-
-
 def _looked(series: Series, clock: Clock) -> Sample:
     """Take a sample that does not count; note the seconds of all its iterations."""
     start = clock.now()

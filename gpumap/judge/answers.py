@@ -221,11 +221,9 @@ def _diagnosed(report: Report, worst: Diagnosis, bad: Sequence[Diagnosis]) -> He
 
 def selftest(report: Report, tested: Tested) -> Headline:
     """Answer whether this machine measures truthfully."""
-    result = tested.selftest
-    trips = result.round_trips if result else ()
+    trips, alarms = tested.round_trips, tested.alarms
     if (bad := next((trip for trip in trips if trip.reason is not None), None)) is not None:
         return _failed_trip(report, bad)
-    alarms = result.alarms if result else ()
     if not alarms:
         text = f"No conclusion: no comparison was made. Repeat with {longer(report)}."
         return answer(report, "untrusted", (text,))

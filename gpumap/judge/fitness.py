@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 TOLERANCE = 0.03  # healthy devices of one model differ by less
 TOLERANCE_OF_CORES = 0.3  # of those in the host's memory: another thread on a core takes that much
 RATE = 0.01  # one-sided error of any false name in a run
-_TWO = 2
 _WORDS = {"fit": "Fit", "cannot-tell": "Cannot tell"}  # of a node; else it is unfit
 _LEVELS: dict[str, Level] = {"fit": "good", "cannot-tell": "untrusted"}  # else failed
 
@@ -68,11 +67,11 @@ def _share(change: Change | None) -> Estimate | None:
 
 
 def alike(models: Mapping[str, tuple[object, ...]]) -> list[list[str]]:
-    """Return the names of devices of one model, where there are two or more of it."""
+    """Return the names of the devices of each model."""
     found = defaultdict(list)
     for name, model in models.items():
         found[model].append(name)
-    return [names for names in found.values() if len(names) >= _TWO]
+    return list(found.values())
 
 
 def by_name(checks: Sequence[FitnessCheck]) -> dict[str, tuple[FitnessCheck, ...]]:

@@ -79,18 +79,8 @@ class NvmlUnavailable(AbsentError):
 
 
 @dataclass(frozen=True, slots=True)
-class NvmlInstance:
-    """A part of a device that is cut up (MIG): CUDA sees it as a device of its own."""
-
-    uuid: str | None = None  # MIG-...
-    name: str | None = None
-    memory_total: int | None = None
-    memory_free: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class NvmlGpu:
-    """One NVIDIA device; what its driver does not tell is None."""
+    """One NVIDIA device, or a part of one that is cut up (MIG); what is not told is None."""
 
     index: int
     driver: str | None
@@ -107,7 +97,7 @@ class NvmlGpu:
     max_link_width: int | None = None
     max_clock: int | None = None  # MHz, of the multiprocessors
     mig: bool = False  # cut into instances: CUDA then sees those
-    instances: tuple[NvmlInstance, ...] = ()
+    instances: tuple[NvmlGpu, ...] = ()
     problem: str | None = None  # why the device itself does not answer
 
 
@@ -223,10 +213,12 @@ def _all(library: Any) -> Iterator[NvmlGpu]:
             yield _gpu(library, handle, index=index, driver=driver)
 
 
-def _gpu(library: Any, handle: Any, *, index: int, driver: str | None) -> NvmlGpu:
+def _gpu(
+    library: Any, handle: Any, *, index: int, driver: str | None, whole: bool = True
+) -> NvmlGpu:
     place = ask(library, "nvmlDeviceGetPciInfo", handle)
     memory = ask(library, "nvmlDeviceGetMemoryInfo", handle)
-    modes = ask(library, "nvmlDeviceGetMigMode", handle)
+    modes = ask(library, "nvmlDeviceGetMigMode", handle) if whole else None
     mig = bool(modes and modes[0])
     words = ask(library, "nvmlDeviceGetMemoryAffinity", handle, NODE_WORDS, 0) or ()
     bits = sum(int(word) << (64 * place) for place, word in enumerate(words))
@@ -247,22 +239,16 @@ def _gpu(library: Any, handle: Any, *, index: int, driver: str | None) -> NvmlGp
         max_link_width=ask(library, "nvmlDeviceGetMaxPcieLinkWidth", handle),
         max_clock=ask(library, "nvmlDeviceGetMaxClockInfo", handle, _CLOCK_SM),
         mig=mig,
-        instances=tuple(_instances(library, handle)) if mig else (),
+        instances=tuple(_instances(library, handle, driver)) if mig else (),
     )
 
 
-def _instances(library: Any, handle: Any) -> Iterator[NvmlInstance]:
+def _instances(library: Any, handle: Any, driver: str | None) -> Iterator[NvmlGpu]:
     """Yield the instances of a device; its places for them need not all be taken."""
     for place in range(ask(library, "nvmlDeviceGetMaxMigDeviceCount", handle) or 0):
         part = ask(library, "nvmlDeviceGetMigDeviceHandleByIndex", handle, place)
         if part is not None:
-            memory = ask(library, "nvmlDeviceGetMemoryInfo", part)
-            yield NvmlInstance(
-                uuid=_text(ask(library, "nvmlDeviceGetUUID", part)),
-                name=_text(ask(library, "nvmlDeviceGetName", part)),
-                memory_total=memory.total if memory else None,
-                memory_free=memory.free if memory else None,
-            )
+            yield _gpu(library, part, index=place, driver=driver, whole=False)
 
 
 def ask(library: Any, query: str, *arguments: Any) -> Any:

@@ -120,7 +120,6 @@ class PciDevice:
 
     address: str  # dddd:bb:dd.f, lower case
     vendor: int | None
-    device: int | None
     numa_node: int | None
     local_cpus: tuple[int, ...]
     link_width: int | None
@@ -167,7 +166,6 @@ def _device(tree: Tree, name: str) -> PciDevice | None:
     return PciDevice(
         address=place,
         vendor=tree.number(f"{folder}/vendor", 16),
-        device=tree.number(f"{folder}/device", 16),
         numa_node=tree.natural(f"{folder}/numa_node"),
         local_cpus=tree.cpus(f"{folder}/local_cpulist"),
         link_width=_width(tree.text(f"{folder}/current_link_width")),
@@ -217,13 +215,6 @@ def records(tree: Tree) -> Iterator[Mapping[str, str]]:
         elif block:
             yield block
             block = {}
-
-
-def _numbered(tree: Tree) -> Iterator[tuple[int, Mapping[str, str]]]:
-    for record in records(tree):
-        index = number(record.get("processor"))
-        if index is not None and 0 <= index < CPUS_MAX:
-            yield index, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,9 +353,10 @@ def allowed(tree: Tree) -> tuple[int, ...]:
 
 
 def _online(tree: Tree) -> tuple[int, ...]:
+    listed = {number(record.get("processor")) for record in records(tree)}
     return (
         tree.cpus(f"{_CPU}/online")
-        or tuple(sorted({index for index, _ in _numbered(tree)}))
+        or tuple(sorted(n for n in listed if n is not None and 0 <= n < CPUS_MAX))
         or tree.allowed()
         or tuple(range(os.cpu_count() or 1))
     )

@@ -46,7 +46,6 @@ class Finding(Struct, frozen=True):
         cause: A word for it.
         text: What shows it.
         fix: What fixes it.
-        figures: What was measured, each figure with its unit.
         certainty: Of a framework's cause: certain, if the facts alone prove it; else likely.
     """
 
@@ -54,7 +53,6 @@ class Finding(Struct, frozen=True):
     cause: Code
     text: str
     fix: str
-    figures: Mapping[Word, Estimate] = field(default_factory=dict)
     certainty: Certainty | None = None
 
 
@@ -168,20 +166,6 @@ class Alarms(Struct, frozen=True):
     def runs(self) -> int:
         """Return how many runs were judged."""
         return self.false + self.passed + self.inconclusive
-
-
-class SelfTest(Struct, frozen=True):
-    """Round trips, and the false alarms of each device.
-
-    Attributes:
-        round_trips: 4 KiB to a device and back: each device of the map, and one of each other
-            usable backend.
-        alarms: The same work as A and as B on each device, judged in consecutive runs: an alarm is
-            false.
-    """
-
-    round_trips: tuple[RoundTrip, ...] = ()
-    alarms: tuple[Alarms, ...] = ()
 
 
 Algorithm = Literal["native", "ring", "host"]

@@ -13,7 +13,7 @@ from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.cupy.launch import peak
 from gpumap.bench.link_limit import limit
 from gpumap.machine.cuda import CudaDevice, CudaDriver
-from gpumap.machine.nvml import NvmlGpu, NvmlInstance, NvmlUnavailable
+from gpumap.machine.nvml import NvmlGpu, NvmlUnavailable
 from gpumap.machine.topology import read
 from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 from gpumap.model.io import plain, typed
@@ -32,7 +32,9 @@ SECOND = NvmlGpu(
 FIRST = replace(
     SECOND, index=1, pci="0000:9e:00.0", uuid=f"GPU-{ONES}", memory_free=7 * GIB, numa_node=0
 )
-PARTS = tuple(NvmlInstance(f"MIG-{d * 8}-aaaa-aaaa-aaaa-{d * 12}", memory_free=GIB) for d in "34")
+PARTS = tuple(
+    NvmlGpu(0, None, uuid=f"MIG-{d * 8}-aaaa-aaaa-aaaa-{d * 12}", memory_free=GIB) for d in "34"
+)
 CUT = replace(FIRST, mig=True, instances=PARTS)
 LATER = "names no device, so it and every later entry are hidden"
 LIST = "`nvidia-smi -L` lists the devices"

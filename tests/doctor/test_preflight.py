@@ -29,7 +29,6 @@ from gpumap.model import (
     FitnessCheck,
     Kind,
     LinkState,
-    replace,
     worst,
 )
 from gpumap.model.io import plain
@@ -57,7 +56,9 @@ def screened(bindings, env, tier="quick", seconds=60.0, done=()):
     names = [{"name": b.name, "device": plain(b.device)} for b in bindings]
     job = {"names": json.loads(json.dumps(names)), "done": done, "seconds": seconds, "tier": tier}
     job["end"] = time.monotonic() + seconds
-    return [line["result"].check for line in Screening(job, env).lines() if "result" in line]
+    lines = []
+    Screening(job, env, lines.append).run()
+    return [line["result"].check for line in lines if "result" in line]
 
 
 def run(bindings, env, within, end, checks):
@@ -90,6 +91,17 @@ def test_a_known_failure_is_named(scripted, devices, found):
     verdicts = {name: worst(each) for name, each in by_name(checks).items()}
     named = [name for name, verdict in verdicts.items() if verdict != "fit"]
     assert named == [name for _, name, _ in found]
+
+
+def test_a_device_that_failed_takes_no_other_step(scripted):
+    """Its siblings are compared without it."""
+    checks = screened(*scripted({}, {"fault": "flip"}, {}))
+    assert [check.what for check in checks if check.name == "dev1"] == [
+        "open",
+        "upload",
+        "download",
+    ]
+    assert {c.name for c in checks if c.what == "siblings"} == {"dev0", "dev2"}
 
 
 def test_of_eight_devices_the_slow_one_is_named_and_no_other(scripted):
@@ -137,6 +149,16 @@ def test_more_time_compares_memory_and_links(scripted):
     checks = screened(bindings, env, "long", done=[("all-at-once", None, None)])
     found = {what: name for what, name, _ in bad(checks)}
     assert found == dict.fromkeys(("upload-rate", "download-rate", "memory-rate"), "dev1")
+
+
+def test_a_wrong_sum_over_all_devices_is_wrong_data(scripted):
+    """Each way was right before: what is wrong shows in the allreduce alone."""
+    rates = ("siblings", "upload-rate", "download-rate", "memory-rate")
+    done = [(what, f"dev{n}", None) for what in rates for n in range(2)]
+    done += [("pair", f"dev{n}", f"dev{1 - n}") for n in range(2)] + [("all-at-once", None, None)]
+    assert bad(screened(*scripted({}, {}), "long", done=done)) == {}
+    devices = scripted({}, {"fault": "flip", "fault_in": "copy"})
+    assert bad(screened(*devices, "long", done=done)) == {("allreduce", None, None): "wrong-data"}
 
 
 # --- health, from what NVML and the kernel say
@@ -290,11 +312,15 @@ def test_a_device_that_tells_nothing_does_not_have_what_is_required(tmp_path):
     assert {fitness for _, fitness, _ in items} == {"cannot-tell"}
 
 
-@pytest.mark.parametrize(("expect", "fitness"), [
-    ("8xH200", "missing"), ("7xH200", "fit"), ("7xcuda", "fit"), ("1xH100", "missing"),
+@pytest.mark.parametrize(("expect", "name", "fitness"), [
+    ("8xH200", "NVIDIA H200", "missing"), ("7xh200", "NVIDIA H200", "fit"),
+    ("7xcuda", "NVIDIA H200", "fit"), ("1xH100", "NVIDIA H200", "missing"),
+    ("1xH200", "NVIDIA GH200 480GB", "missing"), ("7xA100", "NVIDIA A100-SXM4-80GB", "fit"),
+    ("1xA10", "NVIDIA A100-SXM4-80GB", "missing"),
 ])  # fmt: skip
-def test_seven_of_eight_devices(expect, fitness):
-    devices = [Device(f"cuda:{n}", Kind.CUDA, DeviceRef(Kind.CUDA, n), "NVIDIA H200", "torch")
+def test_devices_of_a_model_are_counted_once_by_a_whole_word(expect, name, fitness):
+    """Seven devices, and an eighth name for one of them."""
+    devices = [Device(f"cuda:{n}", Kind.CUDA, DeviceRef(Kind.CUDA, n), name, "torch")
                for n in range(7)]  # fmt: skip
     bindings = [Binding(f"dev{n}", device) for n, device in enumerate([*devices, devices[0]])]
     ((what, found, _),) = Requirements.of(expect, None).of_node(bindings)
@@ -386,14 +412,3 @@ def test_blocks_that_could_name_no_device_show_no_device_as_fit():
     times = {f"dev{n}": [2.0 if n == 5 else 1.0] * 8 for n in range(8)}
     assert set(compared(times).values()) == {(None, False)}
     assert compared({name: each * 2 for name, each in times.items()})["dev5"][1]
-
-
-@pytest.mark.parametrize(("wanted", "name", "fit"), [
-    ("A10", "NVIDIA A100-SXM4-80GB", "missing"), ("A100", "NVIDIA A100-SXM4-80GB", "fit"),
-    ("H200", "NVIDIA GH200 480GB", "missing"), ("h200", "NVIDIA H200", "fit"),
-])  # fmt: skip
-def test_a_model_is_a_whole_word_of_a_name(scripted, wanted, name, fit):
-    (binding,), _ = scripted({})
-    found = [Binding("a", replace(binding.device, name=name))]
-    ((what, fitness, _),) = Requirements(1, wanted).of_node(found)
-    assert (what, fitness) == ("count", fit)

@@ -118,19 +118,14 @@ def test_without_a_map_and_a_gpu_nothing_is_unused(gpumap, stubs, setting):
     (Plant("", (), [{"double": 32}], {"THEANO_FLAGS": "contexts=dev0->cuda0"},
            {"~/.theanorc": "[global]\nfloatX = float32\n"}), [("cuda0", None)]),
     (PLANTS["lost name"], [("cuda0", "GM115"), ("cuda1", None)]),  # those after it are not
-], ids=["device", "device in a file", "floatX in a file", "lost name"])  # fmt: skip
+    # an old name is examined as that device: no core, of which no one spoke, is called unused
+    (Plant("", (), [{}, {}], {"THEANO_FLAGS": "device=gpu1"}), [("cuda1", "GM105")]),
+    (Plant("", (), [{}, {}], {"THEANO_FLAGS": "device=gpu"}), [("cuda", "GM105")]),
+], ids=["device", "device in a file", "floatX in a file", "lost name", "old", "bare"])  # fmt: skip
 def test_what_theanos_settings_use(gpumap, stubs, plant, found):
     _, report = asked(gpumap, plant, stubs)
     every = [(one["requested"], first(one)) for one in report["diagnoses"]]
     assert every == found
-
-
-@pytest.mark.parametrize(("device", "found"), [("gpu1", "cuda1"), ("gpu", "cuda")])
-def test_an_old_name_of_the_default_device_is_examined_as_that_device(gpumap, stubs, device, found):
-    """No core, of which no one spoke, is called unused."""
-    plant = Plant("", (), [{}, {}], {"THEANO_FLAGS": f"device={device}"})
-    _, report = asked(gpumap, plant, stubs)
-    assert [(one["requested"], first(one)) for one in report["diagnoses"]] == [(found, "GM105")]
 
 
 def test_a_core_that_is_not_for_this_process(gpumap):
@@ -154,7 +149,6 @@ def test_a_second_process_on_the_cores(gpumap):
         other.kill()
     (found,) = loads(answer.out)["diagnoses"]
     assert (first(found), found["verdict"], answer.code) == ("GM303", "partly", 1)
-    assert found["findings"][0]["figures"]["foreign"]["value"] >= 0.5
 
 
 @pytest.mark.parametrize(("script", "map_"), [

@@ -145,14 +145,6 @@ def test_what_no_look_saw_was_on_no_core_that_was_idle(tmp_path, busy, second):
     assert (found["dev0"].verdict, found["dev1"].verdict) == ("unknown", second)
 
 
-def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
-    seen = Seen(tmp_path, [cpu(0), cpu(1)])
-    seen.look(ticks=0)
-    seen.watch.reaped(100, 3.0)
-    assert seen.watch.unseen == 3.0
-    assert {(use.verdict, use.why) for use in seen.uses().values()} == {("unknown", "short-lived")}
-
-
 def test_a_short_program_is_looked_at_when_it_has_ended(tmp_path):
     """No look came before: what it took, and where it last ran, is there until it is waited for."""
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
@@ -213,46 +205,30 @@ def fdinfo(text, key, value):
     return f"{head}{key}: {value}{tail[tail.index(chr(10)) :]}"
 
 
-def test_busy_is_what_engine_times_grew_by(tmp_path):
-    card(tmp_path, "0000:08:00.0")
-    seen = Seen(tmp_path, [gpu("0000:08:00.0")])
-    for nanoseconds in (0, SECOND // 4, SECOND):
-        text = fdinfo(AMD, "drm-engine-gfx", f"{nanoseconds} ns")
-        seen.look(drm=[("/dev/dri/renderD128", text), ("/dev/dri/renderD128", text)])
+def grown(key, *seconds):
+    return [{key: f"{round(each * SECOND)} ns"} for each in seconds]
+
+
+@pytest.mark.parametrize(("text", "pci", "looks", "busy", "idle"), [
+    (AMD, "0000:08:00.0", grown("drm-engine-gfx", 0, 0.25, 1), 1 / 3, 1.0),
+    # to the end, or from the beginning to the end
+    (AMD, "0000:08:00.0", grown("drm-engine-gfx", 0, 1, 1, 1, 1), 1 / 5, 3.0),
+    (AMD, "0000:08:00.0", grown("drm-engine-gfx", 0, 0, 0), 0.0, 3.0),
+    (I915, "0000:00:02.0", grown("drm-engine-video", 0, 1, 2), 1 / 3, 1.0),  # of two units
+    (XE, "0000:03:00.0", [{"drm-cycles-rcs": 1000, "drm-total-cycles-rcs": 10000},
+                          {"drm-cycles-rcs": 1600, "drm-total-cycles-rcs": 11000}], 0.3, 1.0),
+])  # fmt: skip
+def test_busy_is_what_engine_times_or_cycles_grew_by(tmp_path, text, pci, looks, busy, idle):
+    """A client that is open twice counts once; the longest time without work may be the last."""
+    card(tmp_path, pci)
+    seen = Seen(tmp_path, [gpu(pci)])
+    for values in looks:
+        written = text
+        for key, value in values.items():
+            written = fdinfo(written, key, value)
+        seen.look(drm=[("/dev/dri/renderD128", written)] * 2)
     use = seen.uses()["gpu"]
-    assert (use.verdict, use.busy, use.idle) == ("used", pytest.approx(1 / 3, abs=1e-4), 1)
-
-
-def test_an_engine_of_two_units_is_busy_when_both_are(tmp_path):
-    card(tmp_path, "0000:00:02.0")
-    seen = Seen(tmp_path, [gpu("0000:00:02.0")])
-    for nanoseconds in (0, SECOND, 2 * SECOND):
-        seen.look(
-            drm=[("/dev/dri/renderD128", fdinfo(I915, "drm-engine-video", f"{nanoseconds} ns"))]
-        )
-    assert seen.uses()["gpu"].busy == pytest.approx(1 / 3, abs=5e-3)  # of three seconds two halves
-
-
-def test_a_device_that_stops_early_was_idle_to_the_end(tmp_path):
-    """The longest time without work may be the last, or the whole."""
-    card(tmp_path, "0000:08:00.0")
-    for work, idle in (((0, SECOND, SECOND, SECOND, SECOND), 3), ((0, 0, 0), 3)):
-        seen = Seen(tmp_path, [gpu("0000:08:00.0")])
-        for nanoseconds in work:
-            text = fdinfo(AMD, "drm-engine-gfx", f"{nanoseconds} ns")
-            seen.look(drm=[("/dev/dri/renderD128", text)])
-        assert seen.uses()["gpu"].idle == idle
-
-
-def test_busy_of_cycles_is_a_share_of_all_cycles(tmp_path):
-    card(tmp_path, "0000:03:00.0")
-    seen = Seen(tmp_path, [gpu("0000:03:00.0")])
-    for busy, of in ((1000, 10000), (1600, 11000)):
-        text = fdinfo(XE, "drm-cycles-rcs", busy)
-        text = fdinfo(text, "drm-total-cycles-rcs", of)
-        seen.look(drm=[("/dev/dri/card0", text)])
-    use = seen.uses()["gpu"]
-    assert (use.verdict, use.busy) == ("used", 0.3)
+    assert (use.busy, use.idle) == (pytest.approx(busy, abs=5e-3), idle)
 
 
 IDLE = ("/dev/dri/renderD128", fdinfo(AMD, "drm-engine-gfx", "0 ns"))

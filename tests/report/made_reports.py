@@ -245,11 +245,10 @@ def proved(names=("a", "b"), text="x"):
         model.RoundTrip("cuda:1", "cuda1", "fake", second.name, model.Reason("wrong-data", text)),
     )
     alarms = (model.Alarms(b.id, "cuda:0", first.name, 0.05, 20, passed=12),)
-    found = model.SelfTest(trips, alarms)
     errors = (problem("wrong-data", f"{text}: wrong at byte 5", 4, text),)
     rows = (ok(a), ok(b, speedup=1.0))
     return made("wrong-data", 4, kind="selftest", names=names, text=text, measurements=rows,
-                selftest=found, errors=errors)  # fmt: skip
+                round_trips=trips, alarms=alarms, errors=errors)  # fmt: skip
 
 
 def checked(names=("a", "b"), text="x"):
@@ -338,7 +337,7 @@ def foreseen(names=("a", "b"), text="x"):
 def diagnosed(names=("a", "b"), text="x"):
     """One name that is used, and one that is not, for two causes."""
     a, b = names
-    first = model.Finding("GM205", "no-driver", text, text, {"launch": figure(1e-3)})
+    first = model.Finding("GM205", "no-driver", text, text)
     behind = model.Finding("GM407", "float64", text, text)
     found = (
         model.Diagnosis(a, "cuda0", "used", text, (), {"call": figure(2e-4)}),
