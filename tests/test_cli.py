@@ -18,15 +18,6 @@ TEXTS = table(__file__)
 WELL_FORMED = "The map is well-formed (1 name); no device was looked for (--syntax-only).\n"
 
 
-@pytest.mark.parametrize("name", ["", "check", "bench dot"])
-def test_the_help_has_a_short_name(gpumap, name):
-    """`-h` is `--help`, and `gpumap` alone a question with that answer."""
-    answer = gpumap(*name.split(), "--help")
-    assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("Usage: gpumap")
-    assert answer == gpumap(*name.split(), "-h") == (answer if name else gpumap())
-
-
 def test_the_group_lists_the_first_line_of_each_command():
     """A copy, so that `gpumap --help` imports none of them."""
     listed = {name: text for name, (_, text) in COMMANDS.items()}

@@ -142,10 +142,6 @@ def test_a_row_without_time_is_not_called_impossible(others):
     assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
 
 
-def test_the_settings_of_a_gate_are_those_of_its_report():
-    assert Gate((), "pass", "skip").settings == {"inconclusive": "pass", "if_absent": "skip"}
-
-
 def thin(*names, **more):
     metrics = {name: model.Estimate.without_interval(1.9, UNITS[name]) for name in ("time", *names)}
     return replace(row(**more), metrics=metrics)
