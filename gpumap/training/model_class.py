@@ -175,11 +175,11 @@ class Session:
         if not self._rank:
             rule.server.extend(steps)
         self.weights.comm.barrier()
-        with self.weights.comm.serve(rule.server) as service:
-            while (batch := service.ask(1))[1]:
+        with self.weights.comm.serve(rule.server.answer) as ask:
+            while (batch := ask(1))[1]:
                 rule.before_step()
                 self._take(batch[0])
-                rule.after_update(service)
+                rule.after_update(ask)
         rule.end()
 
     @property

@@ -29,7 +29,7 @@ def test_engine_times_are_those_of_the_file(tmp_path, text, device, engines):
     """And how many units an engine has, whose times are added up."""
     tree(tmp_path, drm=[("/dev/dri/renderD128", text), ("/dev/null", text)])
     found = usage.drm_use(str(tmp_path), 100)
-    assert found == usage.DrmUse({device: engines}, hidden=False, compute=False)
+    assert found == usage.DrmUse({device: engines})
 
 
 @pytest.mark.parametrize("text", [
@@ -43,7 +43,7 @@ def test_a_broken_file_is_no_client(tmp_path, text):
 
 def test_processors_count_what_is_neither_idle_nor_stolen(tmp_path):
     (tmp_path / "proc").mkdir()
-    lines = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 4 1000 1000 8 16 1000 0 0\ncpu1 x\nintr 5\n"
+    lines = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 4 1000 1000 8 16 1000 0 0\nintr 5\n"
     (tmp_path / "proc/stat").write_text(lines)
     assert usage.processors(str(tmp_path)) == {0: 31}
 
