@@ -89,8 +89,9 @@ class Launching:
             self._outputs = list(_prefixed(self._program, self._jobs))
         with Run(grace=grace, limit=limit, watch=watch) as running:
             for process in self._start(running):
+                place = process.job.place
                 if watch:
-                    watch.add(process.pid, process.job.name_of_cores)
+                    watch.add(process.pid, place.name if place and place.cores else None)
             ending = running.wait()
         if watch:
             watch.end()

@@ -86,12 +86,6 @@ def process(root: str, pid: int) -> ProcessSnapshot | None:
     return ProcessSnapshot(int(fields[_START]), threads, pids, waited, ended)
 
 
-def children(root: str) -> set[int]:
-    """Return the children of this process, by all of its threads."""
-    own = process(root, os.getpid())
-    return set(own.children) if own else set()
-
-
 def processors(root: str) -> dict[int, int]:
     """Return the ticks in which each processor worked, for whomever."""
     lines = (line.split() for line in read(f"{root}/proc/stat").splitlines())
@@ -127,15 +121,12 @@ def _client(text: bytes) -> dict[tuple[str, int], Client]:
         return {}
     engines: Client = {}
     for key, value in keys.items():
-        busy = _number(value)
-        if busy is None or key.startswith(b"engine-capacity-"):
-            continue
-        engine = key[7:]
-        units = _number(keys.get(b"engine-capacity-" + engine)) or 1
-        if key.startswith(b"engine-"):
-            engines[engine] = busy, None, units
-        elif key.startswith(b"cycles-") and b"total-" + key in keys:
-            engines.setdefault(engine, (busy, _number(keys[b"total-" + key]), units))
+        kind, _, engine = key.partition(b"-")
+        busy, total = _number(value), _number(keys.get(b"total-" + key))
+        counts = kind == b"engine" and not engine.startswith(b"capacity-")
+        if busy is not None and (counts or (kind == b"cycles" and total is not None)):
+            units = _number(keys.get(b"engine-capacity-" + engine)) or 1
+            engines[engine] = busy, total, units
     return {(pdev[0].decode(errors="replace").lower(), number): engines}
 
 

@@ -36,7 +36,7 @@ _TWICE = 0.2  # seconds in which a signal is the same one, come by two ways
 _KILLED = 10.0  # seconds that the kernel has to end what it was told to
 _DRAINED = 0.5  # seconds without a byte, when no writer is left
 _SIGNALLED = 128
-_LONGEST = 0.2  # seconds of a wait: a reader that goes away sends no signal
+_LONGEST = 0.2  # seconds of a wait: neither a limit nor a reader that goes away sends a signal
 
 
 @dataclass(slots=True)
@@ -92,8 +92,7 @@ class Run:
         Raises:
             SubprocessError, OSError: as `process.start`.
         """
-        piped = out is not None and err is not None
-        child = start(job, piped=piped)
+        child = start(job, piped=out is not None)
         process = self._alive[child.pid] = Process(job, child.pid)
         child.returncode = 0  # it is waited for here
         if out and err and child.stdout and child.stderr:
@@ -106,20 +105,16 @@ class Run:
         for stream in self._streams:
             stream.start()
         while self._alive and self._ending.why == "done":
-            self._once(self._due())
+            self._once(_LONGEST)
         self._end()
         self._drain()
         self._judge()  # what could not be written at last
         return self._ending
 
-    def _due(self) -> float:
-        """Return how many seconds one may wait at most."""
-        times = [self._deadline, self._watch.due if self._watch else None]
-        now = time.monotonic()
-        return min([_LONGEST, *(max(0.0, at - now) for at in times if at is not None)])
-
     def _once(self, seconds: float) -> None:
-        """Wait for the next thing to happen, and act."""
+        """Wait so long at most for the next thing to happen, and act."""
+        if self._watch and self._alive:
+            seconds = min(seconds, max(0.0, self._watch.due - time.monotonic()))
         poll = select.poll()
         poll.register(self._pipe, select.POLLIN)
         poll.poll(1000 * seconds + 1)

@@ -149,7 +149,6 @@ def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
     seen.look(ticks=0)
     seen.watch.reaped(100, 3.0)
-    assert seen.watch.unseen == 3.0
     assert {(use.verdict, use.why) for use in seen.uses().values()} == {("unknown", "short-lived")}
 
 
