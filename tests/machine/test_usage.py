@@ -145,13 +145,6 @@ def test_what_no_look_saw_was_on_no_core_that_was_idle(tmp_path, busy, second):
     assert (found["dev0"].verdict, found["dev1"].verdict) == ("unknown", second)
 
 
-def test_work_that_no_look_saw_is_unknown_and_not_unused(tmp_path):
-    seen = Seen(tmp_path, [cpu(0), cpu(1)])
-    seen.look(ticks=0)
-    seen.watch.reaped(100, 3.0)
-    assert {(use.verdict, use.why) for use in seen.uses().values()} == {("unknown", "short-lived")}
-
-
 def test_a_short_program_is_looked_at_when_it_has_ended(tmp_path):
     """No look came before: what it took, and where it last ran, is there until it is waited for."""
     seen = Seen(tmp_path, [cpu(0), cpu(1)])
@@ -290,14 +283,12 @@ def lived(folder, works):
     return ended(seen, 3.0, lived=0.0, ticks=300)
 
 
-@pytest.mark.parametrize("works", [0.0, 0.3, 0.7, 1.0, 1.5, 1.9, 2.3, 2.5])
-def test_a_program_of_three_seconds_used_one_of_two_cards(tmp_path, works):
-    assert lived(tmp_path, works) == {"gpu": ("used", None), "idle": ("not-used", None)}
-
-
-@pytest.mark.parametrize("works", [2.7, 2.9])
-def test_a_card_that_was_open_may_have_worked_after_the_last_look(tmp_path, works):
-    assert lived(tmp_path, works)["gpu"] == ("unknown", "opened-idle")
+@pytest.mark.parametrize(("works", "verdict"), [
+    *((works, ("used", None)) for works in (0.0, 0.3, 0.7, 1.0, 1.5, 1.9, 2.3, 2.5)),
+    *((works, ("unknown", "opened-idle")) for works in (2.7, 2.9)),  # after the last look
+])  # fmt: skip
+def test_a_program_of_three_seconds_used_one_of_two_cards(tmp_path, works, verdict):
+    assert lived(tmp_path, works) == {"gpu": verdict, "idle": ("not-used", None)}
 
 
 def test_the_time_of_threads_is_no_gpus(tmp_path):
