@@ -48,7 +48,7 @@ class Launching:
     def to_nothing(self) -> None:
         """Show nothing of what the processes print; their last lines are kept."""
         self._files.append(os.open(os.devnull, os.O_WRONLY))
-        sink = Sink(self._files[-1], vital=False)
+        sink = Sink(self._files[-1])
         self._outputs = [((sink, None), (sink, None)) for _ in self._jobs]
 
     def to_files(self, folder: Path) -> None:
@@ -89,8 +89,9 @@ class Launching:
             self._outputs = list(_prefixed(self._program, self._jobs))
         with Run(grace=grace, limit=limit, watch=watch) as running:
             for process in self._start(running):
+                place = process.job.place
                 if watch:
-                    watch.add(process.pid, process.job.name_of_cores)
+                    watch.add(process.pid, place.name if place and place.cores else None)
             ending = running.wait()
         if watch:
             watch.end()
@@ -126,7 +127,7 @@ class Launching:
             what = f"warning: the kernel does not end what was started: process {which}"
             tell(self._program, what)
         if ending.why == "closed":
-            raise next(s.failed for s in self._sinks if s.failed and s.vital)
+            raise next(s.failed for s in self._sinks if s.failed)
         if ending.why == "timeout":
             what = f"error: the time limit of {limit:g} s was reached: all processes were ended"
             tell(self._program, what, "  fix: raise --timeout, or request less")
@@ -161,7 +162,7 @@ def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, O
     streams = (program.stdout, program.stderr)
     for stream in streams:
         stream.flush()
-    sinks = [Sink(stream.fileno(), vital=stream is program.stdout) for stream in streams]
+    sinks = [Sink(stream.fileno()) for stream in streams]
     names = (printable(job.name) for job in jobs)
     shown = [n if len(n) <= _LONGEST else f"{n[: _LONGEST - 1]}…" for n in names]
     widest = max(map(width, shown))

@@ -38,8 +38,7 @@ interval of theirs there is none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import fsum, inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
 
     Ends = Sequence[tuple[Any, int]]  # arrays, each with the rank that it goes to or comes from
     Step = tuple[Ends, Ends, Any | None]  # sent, received, and where what is received is added
+    Lines = tuple[model.Line, ...]  # what a message costs: one, or several in the order of sizes
 
 SPLITS = ("balanced", "weighted", "keras", "drop")
 
@@ -99,12 +99,6 @@ def split(
     return tuple(counts)
 
 
-def slices(length: int, ranks: int) -> list[tuple[int, int]]:
-    """Return where each rank's slice begins and ends, as even as can be, the longest first."""
-    stops = list(accumulate(balanced(length, ranks)))
-    return list(zip([0, *stops], stops, strict=False))
-
-
 def host(rank: int, size: int, array: Any, empty: Callable[[int], Any]) -> Iterator[Step]:
     """Yield the steps of a rank: rank 0 takes in one rank after the other, and sends the sum.
 
@@ -129,7 +123,8 @@ def ring(rank: int, size: int, array: Any, empty: Callable[[int], Any]) -> Itera
     What is sent is what came in the step before. After the first half this rank has the sum of its
     slice; in the second half slices replace.
     """
-    parts = [array[start:stop] for start, stop in slices(array.shape[0], size)]
+    ends = accumulate(balanced(array.shape[0], size), initial=0)
+    parts = [array[start:stop] for start, stop in pairwise(ends)]  # the longest first
     room = empty(parts[0].shape[0])
     for step in range(2 * (size - 1)):
         sent, place = parts[(rank - 1 - step) % size], parts[(rank - 2 - step) % size]
@@ -146,44 +141,33 @@ STEPS: dict[str, Callable[[int, int, Any, Callable[[int], Any]], Iterator[Step]]
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """What a message between two ranks costs: one line, or several in the order of sizes."""
-
-    lines: tuple[model.Line, ...]
-
-    def seconds(self, nbytes: float, messages: int = 1) -> float:
-        """Return the seconds of messages of this size that one port sends at once."""
-        line = [line for line in self.lines if line.start <= nbytes][-1]
-        return line.seconds(nbytes) + (messages - 1) * line.per_byte * nbytes
-
-    def scaled(self, latency: float, per_byte: float) -> Link:
-        """Return a link with these multiples of both."""
-        scaled = ((x.latency * latency, x.per_byte * per_byte, x.start) for x in self.lines)
-        return Link(tuple(model.Line(*each) for each in scaled))
+def message(lines: Lines, nbytes: float, messages: int = 1) -> float:
+    """Return the seconds of messages of this size that one port sends at once."""
+    line = [line for line in lines if line.start <= nbytes][-1]
+    return line.seconds(nbytes) + (messages - 1) * line.per_byte * nbytes
 
 
-def seconds(algorithm: str, ranks: int, nbytes: float, link: Link) -> float:
+def seconds(algorithm: str, ranks: int, nbytes: float, lines: Lines) -> float:
     """Return what an exchange takes by the model of one of MODELS."""
-    return MODELS[algorithm](ranks, nbytes, link) if ranks > 1 else 0.0
+    return MODELS[algorithm](ranks, nbytes, lines) if ranks > 1 else 0.0
 
 
-def _halving(ranks: int, nbytes: float, link: Link) -> float:
+def _halving(ranks: int, nbytes: float, lines: Lines) -> float:
     """Return what Rabenseifner's takes: halves, quarters ... of the bytes there, and back again."""
     levels = _levels(ranks)
     even = (ranks - 1) / ranks / (1.0 - 0.5**levels)  # of no power of two: the bytes of a ring
     sizes = (nbytes * even / 2**level for level in range(1, levels + 1))
-    return 2 * fsum(link.seconds(size) for size in sizes)
+    return 2 * fsum(message(lines, size) for size in sizes)
 
 
 def _levels(ranks: int) -> int:
     return (ranks - 1).bit_length()
 
 
-MODELS: dict[str, Callable[[int, float, Link], float]] = {
-    "native": lambda n, size, link: min(_levels(n) * link.seconds(size), _halving(n, size, link)),
-    "ring": lambda n, size, link: 2 * (n - 1) * link.seconds(size / n),
-    "host": lambda n, size, link: (n - 1) * link.seconds(size) + link.seconds(size, n - 1),
+MODELS: dict[str, Callable[[int, float, Lines], float]] = {
+    "native": lambda n, size, by: min(_levels(n) * message(by, size), _halving(n, size, by)),
+    "ring": lambda n, size, by: 2 * (n - 1) * message(by, size / n),
+    "host": lambda n, size, by: (n - 1) * message(by, size) + message(by, size, n - 1),
 }
 
 
@@ -205,7 +189,7 @@ def measured_link(fit: Fit) -> LinkCost:
 
 def slowest(links: Sequence[LinkCost], nbytes: int) -> LinkCost:
     """Return the link on which half of the bytes take longest: a ring waits for it."""
-    return max(links, key=lambda cost: _links(cost)[0].seconds(nbytes / 2))
+    return max(links, key=lambda cost: message(cost.lines, nbytes / 2))
 
 
 def predicted(
@@ -250,21 +234,21 @@ def _metrics(
 
 
 def _exchange(question: Prediction, algorithm: str, ranks: int) -> Estimate:
-    value, low, high = (
-        seconds(algorithm, ranks, question.nbytes, link) for link in _links(question.link)
-    )
-    if not (question.link.latency.has_interval and question.link.bandwidth.has_interval):
+    latency, bandwidth = question.link.latency, question.link.bandwidth
+
+    def taken(latency_by: float, byte_by: float) -> float:
+        lines = tuple(
+            model.Line(line.latency * latency_by, line.per_byte * byte_by, line.start)
+            for line in question.link.lines
+        )
+        return seconds(algorithm, ranks, question.nbytes, lines)
+
+    value = taken(1.0, 1.0)
+    if not (latency.has_interval and bandwidth.has_interval):
         return model.Estimate.without_interval(value, "s")
-    return model.Estimate(value, min(low, value), max(high, value), "s")
-
-
-def _links(cost: LinkCost) -> tuple[Link, Link, Link]:
-    """Return the link as it is, at its best and at its worst."""
-    link = Link(cost.lines)
-    latency, bandwidth = cost.latency, cost.bandwidth
-    best = link.scaled(_ratio(latency.low, latency.value), _ratio(bandwidth.value, bandwidth.high))
-    worst = link.scaled(_ratio(latency.high, latency.value), _ratio(bandwidth.value, bandwidth.low))
-    return link, best, worst
+    best = taken(_ratio(latency.low, latency.value), _ratio(bandwidth.value, bandwidth.high))
+    worst = taken(_ratio(latency.high, latency.value), _ratio(bandwidth.value, bandwidth.low))
+    return model.Estimate(value, min(best, value), max(worst, value), "s")
 
 
 def _ratio(end: float, value: float) -> float:

@@ -6,7 +6,8 @@ threads of one process (`gpumap.comm.threads`). Objects go between ranks as it s
 and receives.
 
 Rank 0 may serve all ranks: answer numbers, and change arrays, for one of them at a time. Between
-processes that is a thread of rank 0.
+processes that is a thread of rank 0. A rank calls what rank 0 serves with a number, or with an
+array, and gets two numbers; rank 0 knows which rank calls.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Mark, Session
     from gpumap.comm.algorithms import Ends
 
+    Ask = Callable[..., tuple[int, int]]  # of a number, and of an array that it may change
+    Served = Callable[[int, int, Array | None], tuple[int, int]]  # of the rank that calls, too
+
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
@@ -42,28 +46,6 @@ class RankInfo:
     def label(self) -> str:
         """Return the rank's name in messages: ``node/name (rank 1, process 4711)``."""
         return f"{self.host}/{self.name} (rank {self.rank}, process {self.process})"
-
-
-class Served(Protocol):
-    """What rank 0 does for every rank."""
-
-    def answer(self, rank: int, number: int) -> tuple[int, int]:
-        """Return two numbers for the one that a rank sends."""
-
-    def change(self, array: Array) -> None:
-        """Change an array that a rank has sent; it goes back to that rank."""
-
-
-class Service(Protocol):
-    """What rank 0 serves, as a rank calls it; while it serves one, the others wait."""
-
-    remote: bool  # in another process
-
-    def ask(self, number: int) -> tuple[int, int]:
-        """Return what rank 0 answers."""
-
-    def trade(self, array: Array) -> None:
-        """Let rank 0 change an array."""
 
 
 class Comm(Protocol):
@@ -110,8 +92,8 @@ class Comm(Protocol):
     def receive(self, room: Array | None = None) -> tuple[Any, Array | None]:
         """Return the next object that was sent to this rank, and its array, in `room`; waits."""
 
-    def serve(self, served: Served) -> AbstractContextManager[Service]:
-        """Let rank 0 serve all ranks, until each of them was answered no second number."""
+    def serve(self, served: Served) -> AbstractContextManager[Ask]:
+        """Let all ranks call what rank 0 serves, until no second number was answered to each."""
         ...
 
     def close(self) -> None:
@@ -180,13 +162,22 @@ class ProcessComm(Comm, Protocol):
         return self.again()
 
     @contextmanager
-    def serve(self, served: Served) -> Iterator[Service]:
+    def serve(self, served: Served) -> Iterator[Ask]:
         """Serve by a thread of rank 0."""
-        aside = self.aside
+        aside, lock, failure = self.aside, threading.Lock(), list[BaseException]()
+
+        def remote(number: int, array: Array | None = None) -> tuple[int, int]:
+            aside.send((self.rank, number), 0, array)
+            answer: tuple[int, int] = aside.receive(array)[0]
+            return answer
+
         if self.rank:
-            yield RemoteService(aside)
+            yield remote
             return
-        lock, failure = threading.Lock(), list[BaseException]()
+
+        def own(number: int, array: Array | None = None) -> tuple[int, int]:
+            with lock:
+                return served(0, number, array)
 
         def work() -> None:
             try:
@@ -198,7 +189,7 @@ class ProcessComm(Comm, Protocol):
 
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
-        yield OwnService(0, served, lambda: lock)
+        yield own
         thread.join()
         if failure:
             raise failure[0]
@@ -257,61 +248,12 @@ def on_stream(session: Session, exchange: Callable[[], object]) -> Callable[[], 
     return queued
 
 
-# --- rank 0 serves all ranks
-
-
-class OwnService:
-    """What is served where it is: in the process of rank 0."""
-
-    remote = False
-
-    def __init__(
-        self, rank: int, served: Served, exclusive: Callable[[], AbstractContextManager[object]]
-    ) -> None:
-        """Call `served` as a rank; `exclusive` lets one rank in at a time."""
-        self._rank, self._served, self._exclusive = rank, served, exclusive
-
-    def ask(self, number: int) -> tuple[int, int]:
-        """Return what rank 0 answers."""
-        with self._exclusive():
-            return self._served.answer(self._rank, number)
-
-    def trade(self, array: Array) -> None:
-        """Let rank 0 change an array."""
-        with self._exclusive():
-            self._served.change(array)
-
-
-class RemoteService:
-    """What is served by another process."""
-
-    remote = True
-
-    def __init__(self, comm: ProcessComm) -> None:
-        self._comm = comm
-
-    def ask(self, number: int) -> tuple[int, int]:
-        """Return what rank 0 answers."""
-        self._comm.send((self._comm.rank, number), 0)
-        answer: tuple[int, int] = self._comm.receive()[0]
-        return answer
-
-    def trade(self, array: Array) -> None:
-        """Let rank 0 change an array."""
-        self._comm.send((self._comm.rank, 0), 0, array)
-        self._comm.receive(array)
-
-
 def _serve(comm: ProcessComm, served: Served, lock: threading.Lock) -> None:
-    """Serve the other ranks until each was answered no second number."""
+    """Serve the other ranks until no second number was answered to each."""
     left = comm.size - 1
     while left:
         (rank, number), array = comm.receive()
         with lock:
-            if array is None:
-                answer = served.answer(rank, number)
-                left -= not answer[1]
-                comm.send(answer, rank)
-            else:
-                served.change(array)
-                comm.send(None, rank, array)
+            answer = served(rank, number, array)
+        left -= array is None and not answer[1]
+        comm.send(answer, rank, array)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,9 @@ from gpumap.errors import AbsentError
 from gpumap.extras import install
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from gpumap.comm.algorithms import Ends
-    from gpumap.comm.base import Served, Service
 
 _INSTALL = f"{install('mpi')}; and an MPI library: apt-get install openmpi-bin"
 _THREADS = (
@@ -47,11 +45,8 @@ def load() -> Any:
 def require_threads() -> None:
     """Raise AbsentError where not all threads of a process may use MPI at once."""
     mpi = load()
-    level = mpi.Query_thread()
-    if level < mpi.THREAD_MULTIPLE:
-        known = (mpi.THREAD_SINGLE, mpi.THREAD_FUNNELED, mpi.THREAD_SERIALIZED)
-        name = ("SINGLE", "FUNNELED", "SERIALIZED")[known.index(level)]
-        message = f"MPI was started with MPI_THREAD_{name}, and a thread of gpumap uses it, too"
+    if mpi.Query_thread() < mpi.THREAD_MULTIPLE:
+        message = "MPI was started without MPI_THREAD_MULTIPLE, and a thread of gpumap uses it, too"
         raise AbsentError(message, _THREADS)
 
 
@@ -67,7 +62,8 @@ class Mpi(ProcessComm):
         self._sent: list[tuple[Any, Array]] = []
 
     def part(self, size: int) -> Mpi | None:
-        """Return the first ranks, on each of them."""
+        """Return the first ranks, on each of them; AbsentError where MPI is for one thread."""
+        require_threads()
         native = self.native.Split(int(self.rank >= size), self.rank)
         return Mpi(native) if self.rank < size else None
 
@@ -126,13 +122,6 @@ class Mpi(ProcessComm):
         array = np.empty(size, np.float32) if room is None else room
         self.native.Recv(array, status.Get_source(), _ARRAY)
         return what, array
-
-    @contextmanager
-    def serve(self, served: Served) -> Iterator[Service]:
-        """Serve by a thread of rank 0; raises AbsentError where MPI allows none."""
-        require_threads()
-        with super().serve(served) as service:
-            yield service
 
     def abort(self) -> None:
         """End all ranks."""

@@ -14,20 +14,18 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, nullcontext
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from gpumap.comm.base import OwnService
 from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
-    from contextlib import AbstractContextManager
 
     from gpumap.backends.base import Buffer, Clock, Mark, Session
-    from gpumap.comm.base import Served, Service
+    from gpumap.comm.base import Ask, Served
     from gpumap.comm.local import Exchange
 
     Join = Callable[[str, Sequence[Buffer]], Exchange]
@@ -40,59 +38,31 @@ class _Ended(Exception):
     """Another rank has failed; what it raised is raised where the ranks were started."""
 
 
-class _Locks:
-    """Who may look at what ranks share, and when: ranks that run side by side."""
-
-    def __init__(self) -> None:
-        self._changed, self._served = threading.Condition(), threading.Lock()
-        self.wake = self._changed.notify_all
-
-    def begin(self, rank: int) -> None:
-        """Return when a rank may begin: at once."""
-
-    def end(self, rank: int) -> None:
-        """Let the others go on: they do."""
-
-    def within(self, rank: int) -> threading.Condition:  # noqa: ARG002 - as `_Turns`
-        """Return what lets one rank in at a time, in a `with`."""
-        return self._changed
-
-    def wait_for(self, rank: int, come: Callable[[], bool]) -> None:  # noqa: ARG002 - as above
-        """Wait until something has come; called within, as `wake`, after which ranks look again."""
-        self._changed.wait_for(come)
-
-    def interrupt(self) -> None:
-        """Wake all that wait, from a thread that is no rank."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def exclusive(self, rank: int) -> threading.Lock:  # noqa: ARG002 - as above
-        """Return what lets one rank be served at a time, in a `with`."""
-        return self._served
-
-
 class _Turns:
-    """The same of scripted ranks: one runs at a time, the earliest by its own clock first."""
+    """The monitor of scripted ranks, in place of a Condition.
+
+    One rank runs at a time, the earliest by its own clock first.
+    """
 
     def __init__(self, clock: Any, size: int) -> None:
         self._clock = clock
         self._ready: dict[int, float] = {}  # the moments of ranks that can go on
         self._asleep: dict[int, float] = {}  # and of those that wait
         self._go = [threading.Semaphore(0) for _ in range(size)]
+        self._running = 0
         self._last = self._free = 0.0  # when the last rank has ended; when none is served
 
     def start(self) -> None:
         """Let all ranks begin now; the first one when `begin` was called for it."""
         now = self._last = self._clock.now()
         self._ready = dict.fromkeys(range(len(self._go)), now)
-        self._ready.pop(0)
-        self._go[0].release()
+        self._go[self._next()].release()
 
     def begin(self, rank: int) -> None:
         """Return when it is this rank's turn."""
         self._go[rank].acquire()
 
-    def end(self, rank: int) -> None:  # noqa: ARG002 - the contract's
+    def end(self) -> None:
         """Let the next one go on; at the end the clock is that of the last one."""
         self._last = max(self._last, self._clock.now())
         if self._ready:
@@ -100,38 +70,35 @@ class _Turns:
         else:
             self._clock.go_to(self._last)
 
-    @contextmanager
-    def within(self, rank: int) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Let ranks that are earlier go first."""
-        self._ready[rank] = self._clock.now()
-        self._change(rank)
-        yield
+        self._pause(self._ready)
 
-    def wait_for(self, rank: int, come: Callable[[], bool]) -> None:
+    def __exit__(self, *exc: object) -> None:
+        """Do nothing: no other one runs before this one waits."""
+
+    def wait_for(self, come: Callable[[], bool]) -> None:
         """Sleep until another rank has woken this one, and it has come."""
         while not come():
-            self._asleep[rank] = self._clock.now()
-            self._change(rank)
+            self._pause(self._asleep)
 
-    def wake(self) -> None:
+    def notify_all(self) -> None:
         """Wake those that sleep, at this moment."""
         now = self._clock.now()
         self._ready |= {rank: max(moment, now) for rank, moment in self._asleep.items()}
         self._asleep = {}
 
-    def interrupt(self) -> None:
-        """Do nothing: the one that runs wakes the others when it ends."""
-
     @contextmanager
-    def exclusive(self, rank: int) -> Iterator[None]:
-        """Let one rank be served at a time, in the order in which they come."""
-        with self.within(rank):
-            self._clock.reach(self._free)
-            yield
-            self._free = self._clock.now()
+    def serving(self) -> Iterator[None]:
+        """Serve a rank when those that came before it were served."""
+        self._clock.reach(self._free)
+        yield
+        self._free = self._clock.now()
 
-    def _change(self, rank: int) -> None:
+    def _pause(self, where: dict[int, float]) -> None:
         """Let the earliest rank go on; return when it is this one."""
+        rank = self._running
+        where[rank] = self._clock.now()
         following = self._next()
         if following != rank:
             self._go[following].release()
@@ -139,7 +106,7 @@ class _Turns:
 
     def _next(self) -> int:
         """Take the earliest rank, and set the clock to its moment."""
-        rank = min(self._ready, key=lambda each: (self._ready[each], each))
+        rank = self._running = min(self._ready, key=lambda each: (self._ready[each], each))
         self._clock.go_to(self._ready.pop(rank))
         return rank
 
@@ -182,7 +149,7 @@ class Threads:
         """Return what replaces an array by the sum, added up in the order of ranks."""
 
         def exchange() -> None:
-            np.copyto(array, self._meet(array, _summed))
+            np.copyto(array, self._meet(array, partial(reduce, np.add)))
             self.barrier()  # before any of them writes what others may still read
 
         return exchange
@@ -194,9 +161,9 @@ class Threads:
 
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Put an object and an array into the box of a rank."""
-        with self._ranks.monitor.within(self.rank):
+        with self._ranks.monitor:
             self._ranks.comms[to].box.append((what, array))
-            self._ranks.monitor.wake()
+            self._ranks.monitor.notify_all()
 
     def sending(self) -> int:
         """Return 0: what was sent has arrived."""
@@ -205,24 +172,27 @@ class Threads:
     def waiting(self) -> bool:
         """Return whether an object has come."""
         self._check()
-        with self._ranks.monitor.within(self.rank):
+        with self._ranks.monitor:
             return bool(self.box)
 
     def receive(self, room: Array | None = None) -> tuple[Any, Array | None]:  # noqa: ARG002 - it is there
         """Return the next object that was sent to this rank, and its array itself; waits."""
-        with self._ranks.monitor.within(self.rank):
+        with self._ranks.monitor:
             self._wait_for(lambda: bool(self.box))
             return self.box.popleft()
 
     @contextmanager
-    def serve(self, served: Served) -> Iterator[Service]:
+    def serve(self, served: Served) -> Iterator[Ask]:
         """Let every rank call what rank 0 serves, one at a time."""
+        ranks, first = self._ranks, self.broadcast(served)
 
-        def exclusive() -> AbstractContextManager[object]:
+        def ask(number: int, array: Array | None = None) -> tuple[int, int]:
             self._check()
-            return self._ranks.monitor.exclusive(self.rank)
+            with ranks.monitor, ranks.serving():
+                answer: tuple[int, int] = first(self.rank, number, array)
+                return answer
 
-        yield OwnService(self.rank, self.broadcast(served), exclusive)
+        yield ask
 
     def close(self) -> None:
         """Do nothing: the threads are of who has started them."""
@@ -231,13 +201,13 @@ class Threads:
         """Bring something to a meeting of all ranks; return what the last one makes of it all."""
         ranks = self._ranks
         self._check()
-        with ranks.monitor.within(self.rank):
+        with ranks.monitor:
             ranks.come[self.rank] = what
             if len(ranks.come) == ranks.size:
                 every = [ranks.come[rank] for rank in range(ranks.size)]
                 ranks.result, ranks.come = action(every), {}
                 ranks.meetings += 1
-                ranks.monitor.wake()
+                ranks.monitor.notify_all()
                 return ranks.result
             this = ranks.meetings
             self._wait_for(lambda: ranks.meetings > this)
@@ -250,17 +220,9 @@ class Threads:
 
     def _wait_for(self, come: Callable[[], bool]) -> None:
         """Wait until something has come; raise _Ended where another rank has failed."""
-        self._ranks.monitor.wait_for(self.rank, lambda: come() or self._ranks.failed)
+        self._ranks.monitor.wait_for(lambda: come() or self._ranks.failed)
         if not come():
             raise _Ended
-
-
-def _summed(arrays: Sequence[Array]) -> Array:
-    """Return the sum, added up in one order."""
-    total = arrays[0].copy()
-    for array in arrays[1:]:
-        total += array
-    return total
 
 
 class Ranks:
@@ -276,7 +238,8 @@ class Ranks:
         """
         self.size, self.join = size, join
         self._turns = _Turns(clock, size) if clock is not None and clock.scripted else None
-        self.monitor: _Locks | _Turns = self._turns or _Locks()
+        self.monitor: threading.Condition | _Turns = self._turns or threading.Condition()
+        self.serving = self._turns.serving if self._turns else nullcontext
         self.failed = False
         self.come: dict[int, Any] = {}  # what each rank has brought to this meeting
         self.meetings = 0
@@ -299,7 +262,9 @@ class Ranks:
             errors = [job.exception() for job in jobs]
         except BaseException:  # an interrupt: what they use is closed next
             self.failed = True
-            self.monitor.interrupt()
+            if self._turns is None:  # else the one that runs wakes the others when it ends
+                with self.monitor:
+                    self.monitor.notify_all()
             wait(jobs, _GRACE)
             raise
         own = [error for error in errors if error is not None and not isinstance(error, _Ended)]
@@ -317,13 +282,15 @@ class Ranks:
 
     def _work(self, work: Callable[[Threads], Any], comm: Threads) -> Any:
         """Work as one rank."""
-        self.monitor.begin(comm.rank)
+        if self._turns is not None:
+            self._turns.begin(comm.rank)
         try:
             return work(comm)
         except BaseException:
             self.failed = True
-            with self.monitor.within(comm.rank):
-                self.monitor.wake()
+            with self.monitor:
+                self.monitor.notify_all()
             raise
         finally:
-            self.monitor.end(comm.rank)
+            if self._turns is not None:
+                self._turns.end()

@@ -11,11 +11,11 @@ import os
 import signal
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from gpumap.machine.process_control import stat_fields
+from gpumap.machine.process_control import caught, stat_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,15 +37,9 @@ def state(process: int) -> str | None:
 
 def stopped_siblings(process: int) -> list[int]:
     """Return the stopped processes with the parent of `process`, as ranks have."""
-    parent = _parent(process)
-    if parent is None:  # no /proc
-        return []
-    every = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    return sorted(each for each in every if _parent(each) == parent and state(each) == "T")
-
-
-def _parent(process: int) -> str | None:
-    return next(iter(stat_fields(process)[1:]), None)
+    stopped = ["T", *stat_fields(process)[1:2]]
+    every = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return sorted(each for each in every if stat_fields(each)[:2] == stopped)
 
 
 @contextmanager
@@ -89,21 +83,16 @@ class Watch:
     ) -> None:
         self._beats, self._late = beats, late
         self._others = tuple(table[1:])
-        self._host = table[0].host
+        self._here = [info for info in self._others if info.host == table[0].host]
         self._lost = lost
         self._last_heartbeat = dict.fromkeys((info.rank for info in self._others), time.monotonic())
         self._over = threading.Event()
-        self._signals: tuple[int, int] | None = None
-        self._before = -1
+        self._signals, self._pipe = ExitStack(), -1
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._signals = os.pipe()
-            for end in self._signals:
-                os.set_blocking(end, False)
-            self._before = signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
-            signal.signal(signal.SIGCONT, lambda *_: None)  # or the pipe would not get it
+            self._pipe = self._signals.enter_context(caught([signal.SIGCONT]))
         self._thread.start()
         return self
 
@@ -111,11 +100,7 @@ class Watch:
         self._over.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
-        if self._signals is not None:
-            signal.set_wakeup_fd(self._before)
-            signal.signal(signal.SIGCONT, signal.SIG_DFL)
-            for end in self._signals:
-                os.close(end)
+        self._signals.close()
 
     def silent(self) -> list[RankInfo]:
         """Return the ranks that are stopped, or have sent no heartbeat for a while."""
@@ -124,16 +109,12 @@ class Watch:
             info
             for info in self._others
             if now - self._last_heartbeat[info.rank] > SILENT
-            or (info.host == self._host and state(info.process) == "T")
+            or (info in self._here and state(info.process) == "T")
         ]
 
     def dead(self) -> list[RankInfo]:
         """Return the ranks of this machine that have ended."""
-        return [
-            info
-            for info in self._others
-            if info.host == self._host and state(info.process) in (None, "Z", "X")
-        ]
+        return [info for info in self._here if state(info.process) in (None, "Z", "X")]
 
     def _watch(self) -> None:
         known: list[RankInfo] = []
@@ -141,9 +122,9 @@ class Watch:
         while not self._over.wait(_POLL):
             now = time.monotonic()
             stopped, before = now - before > _STOPPED, now
-            caught = self._received_signals()
-            dead = self.dead()
-            stop = bool(_FATAL & caught) or (signal.SIGCONT in caught and not stopped and not dead)
+            received, dead = self._received_signals(), self.dead()
+            goes_on = signal.SIGCONT in received and not stopped and not dead
+            stop = bool(_FATAL & received) or goes_on
             if (dead or stop) and not self._over.is_set():
                 self._lost(dead)  # a launcher ends all where one has died
                 return
@@ -160,8 +141,6 @@ class Watch:
 
     def _received_signals(self) -> set[int]:
         """Return the signals received since the last poll."""
-        caught = b""
-        if self._signals is not None:
-            with suppress(BlockingIOError):
-                caught = os.read(self._signals[0], 64)
-        return set(caught)
+        with suppress(OSError):  # there is none, or not one thread may catch any
+            return set(os.read(self._pipe, 64))
+        return set()

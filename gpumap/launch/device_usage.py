@@ -33,7 +33,7 @@ _WAITED = slice(13, 15)  # time of children that were waited for
 _MICRO = 1e6
 _NODES = ("/dev/dri/", "/dev/accel/")
 _COMPUTE = "/dev/kfd"  # of ROCm's programs: their work is in no drm-engine key
-_IDLE, _IOWAIT, _STEAL = 3, 4, 7
+_WORKED = 1, 2, 3, 6, 7  # of a processor in /proc/stat: user, nice, system, irq and softirq
 _NVIDIA = b"0x10de"
 
 
@@ -59,11 +59,10 @@ Client = dict[bytes, tuple[int, int | None, int]]
 
 
 class DrmUse(NamedTuple):
-    """What a process has open: each DRM client by device and id."""
+    """What a process has open: each DRM client by device and id; and why that may not be all."""
 
     clients: dict[tuple[str, int], Client]
-    hidden: bool  # its files may not be looked at
-    compute: bool  # it has AMD's compute driver open
+    why: Unseen | None = None
 
 
 def process(root: str, pid: int) -> ProcessSnapshot | None:
@@ -87,47 +86,31 @@ def process(root: str, pid: int) -> ProcessSnapshot | None:
     return ProcessSnapshot(int(fields[_START]), threads, pids, waited, ended)
 
 
-def children(root: str) -> set[int]:
-    """Return the children of this process, by all of its threads."""
-    folder = f"{root}/proc/self/task"
-    every = (read(f"{folder}/{thread}/children") for thread in _names(folder))
-    return {int(word) for text in every for word in text.split() if word.isdigit()}
-
-
 def processors(root: str) -> dict[int, int]:
     """Return the ticks in which each processor worked, for whomever."""
-    found = {}
-    for line in read(f"{root}/proc/stat").splitlines():
-        if not line.startswith(b"cpu"):
-            break
-        name, *ticks = line.split()
-        if name != b"cpu" and len(ticks) > _STEAL and all(tick.isdigit() for tick in ticks):
-            idle = {_IDLE, _IOWAIT, _STEAL}
-            busy = (int(t) for n, t in enumerate(ticks[: _STEAL + 1]) if n not in idle)
-            found[int(name[3:])] = sum(busy)
-    return found
+    lines = (line.split() for line in read(f"{root}/proc/stat").splitlines())
+    every = (words for words in lines if words and words[0][3:].isdigit())
+    return {int(words[0][3:]): sum(int(words[n]) for n in _WORKED) for words in every}
 
 
 def drm_use(root: str, pid: int) -> DrmUse:
     """Return what a process has open of DRM devices; a client counts once, whoever shares it."""
     folder = f"{root}/proc/{pid}/fd"
-    clients: dict[tuple[str, int], Client] = {}
-    compute = False
+    found = DrmUse({})
     try:
         numbers = os.listdir(folder)  # noqa: PTH208 - pathlib is slow
     except OSError as error:
         seen = process(root, pid)  # files of a process that has ended are root's
         hidden = isinstance(error, PermissionError) and seen is not None and not seen.ended
-        return DrmUse({}, hidden, compute=False)
+        return DrmUse({}, "no-permission" if hidden else None)
     for number in numbers:
-        try:
+        with suppress(OSError):  # closed in the meantime
             target = os.readlink(f"{folder}/{number}")  # noqa: PTH115 - as above
-        except OSError:  # closed in the meantime
-            continue
-        compute = compute or target == _COMPUTE
-        if target.startswith(_NODES):
-            clients |= _client(read(f"{root}/proc/{pid}/fdinfo/{number}"))
-    return DrmUse(clients, hidden=False, compute=compute)
+            if target == _COMPUTE:
+                found = found._replace(why="compute-driver")
+            elif target.startswith(_NODES):
+                found.clients.update(_client(read(f"{root}/proc/{pid}/fdinfo/{number}")))
+    return found
 
 
 def _client(text: bytes) -> dict[tuple[str, int], Client]:
@@ -138,15 +121,12 @@ def _client(text: bytes) -> dict[tuple[str, int], Client]:
         return {}
     engines: Client = {}
     for key, value in keys.items():
-        busy = _number(value)
-        if busy is None or key.startswith(b"engine-capacity-"):
-            continue
-        engine = key[7:]
-        units = _number(keys.get(b"engine-capacity-" + engine)) or 1
-        if key.startswith(b"engine-"):
-            engines[engine] = busy, None, units
-        elif key.startswith(b"cycles-") and b"total-" + key in keys:
-            engines.setdefault(engine, (busy, _number(keys[b"total-" + key]), units))
+        kind, _, engine = key.partition(b"-")
+        busy, total = _number(value), _number(keys.get(b"total-" + key))
+        counts = kind == b"engine" and not engine.startswith(b"capacity-")
+        if busy is not None and (counts or (kind == b"cycles" and total is not None)):
+            units = _number(keys.get(b"engine-capacity-" + engine)) or 1
+            engines[engine] = busy, total, units
     return {(pdev[0].decode(errors="replace").lower(), number): engines}
 
 
@@ -193,11 +173,11 @@ class Devices:
         every = {device.id: device for device in devices}.values()
         self._root = root
         self._devices = [d for d in every if not (d.kind.row.cores and d.cores)]
-        placed = [d for d in self._devices if d.pci and not d.in_host_memory]
-        self._drm_at = {d.id: pci_address(d.pci or "") or d.pci for d in placed}
-        self._drm_at = {id_: pci for id_, pci in self._drm_at.items() if _has_drm(root, pci or "")}
-        others = [d for d in self._devices if not d.in_host_memory and d.id not in self._drm_at]
-        self._gpus = Gpus((replace(d, kind=Kind.CUDA) for d in others if d.pci or d.uuid), library)
+        placed = [d for d in self._devices if not d.in_host_memory and (d.pci or d.uuid)]
+        at = {d.id: pci_address(d.pci or "") or d.pci or "" for d in placed}
+        self._drm_at = {id_: pci for id_, pci in at.items() if _has_drm(root, pci)}
+        others = (replace(d, kind=Kind.CUDA) for d in placed if d.id not in self._drm_at)
+        self._gpus = Gpus(others, library)
         self._gpus.__enter__()
         self._since = int(time.time() * _MICRO)
         self._clients: dict[tuple[str, int], Client] = {}
@@ -228,17 +208,13 @@ class Devices:
             self._clients |= use.clients
         return found
 
-    def _drm(self, where: str | None, opened: list[DrmUse], passed: float) -> Sight:
+    def _drm(self, where: str, opened: list[DrmUse], passed: float) -> Sight:
         clients = {k: c for use in opened for k, c in use.clients.items() if k[0] == where}
-        share: float | None = _engines(self._clients, clients, passed)
-        why: Unseen | None = "opened-idle" if clients and not share else None
-        if any(use.compute for use in opened):
-            why = "compute-driver"
-        elif any(use.hidden for use in opened):
-            why = "no-permission"
-        if not share and why in ("compute-driver", "no-permission"):
-            share = None
-        return Sight(share, why)
+        if share := _engines(self._clients, clients, passed):
+            return Sight(share)
+        if hidden := [use.why for use in opened if use.why]:
+            return Sight(why=hidden[0])
+        return Sight(0.0, "opened-idle" if clients else None)
 
     def _nvidia(self, device: Device, found: GpuLook, processes: Collection[int]) -> Sight:
         """Return what NVML says; its numbers of processes are the host's."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.launch.visibility import Visible
-    from gpumap.machine.topology import Topology
+    from gpumap.machine.topology import Cpu, Topology
     from gpumap.model import Binding
 
     Core = tuple[int, ...]  # the processors of one physical core
@@ -41,8 +41,6 @@ def joined(places: Sequence[Place]) -> Place:
 
     It is bound where each of them would be.
     """
-    if len(places) == 1:
-        return places[0]
     bound = all(place.cores for place in places)
     cores = {core for place in places for core in place.cores}
     return replace(
@@ -76,41 +74,23 @@ def places(
     rest = max(1, len(topology.physical) // max(1, len(bindings)))
     if not bind or not topology.pinnable:
         why = "this system cannot bind a process to cores" if bind else "--no-bind"
-        return tuple(_unbound(b, None, rest, f"not bound: {why}") for b in bindings)
-    near = {b.name: _near(b.device, topology) for b in bindings if not b.device.kind.row.cores}
+        return tuple(_place(b, (None, f"not bound: {why}"), (), rest) for b in bindings)
+    near = {b.name: _near(b.device, topology) for b in bindings}
     shares = _shares(bindings, near, topology)
-    found: list[Place] = []
-    for binding in bindings:
-        if binding.device.kind.row.cores:
-            found.append(_on_cores(binding, topology, rest))
-            continue
-        node, why = near[binding.name]
-        if cores := shares.get(binding.name, []):
-            every = tuple(sorted(cpu for core in cores for cpu in core))
-            found.append(Place(binding.name, binding.device, node, every, len(cores), why))
-        else:
-            found.append(_unbound(binding, node, rest, why))
-    return tuple(found)
+    return tuple(_place(b, near[b.name], shares.get(b.name, ()), rest) for b in bindings)
 
 
-def _unbound(binding: Binding, node: int | None, threads: int, why: str) -> Place:
-    return Place(binding.name, binding.device, node, (), threads, why)
-
-
-def _on_cores(binding: Binding, topology: Topology, rest: int) -> Place:
-    """Return the place of a cpu name: exactly its cores."""
-    device = binding.device
-    if not device.cores:
-        return _unbound(binding, None, rest, "not bound: its backend names no core")
-    cpus = [cpu for cpu in topology.cpus if cpu.index in device.cores]
-    nodes = {cpu.numa_node for cpu in cpus}
-    node = nodes.pop() if len(nodes) == 1 else None
-    what = "the cores that it is" if len(device.cores) > 1 else "the core that it is"
-    threads = max(1, len({cpu.hardware for cpu in cpus}))
-    return Place(binding.name, device, node, device.cores, threads, what)
+def _place(binding: Binding, near: _Near, cores: Sequence[Core], rest: int) -> Place:
+    every = tuple(sorted(cpu for core in cores for cpu in core))
+    return Place(binding.name, binding.device, near[0], every, len(cores) or rest, near[1])
 
 
 def _near(device: Device, topology: Topology) -> _Near:
+    if device.kind.row.cores:
+        nodes = {cpu.numa_node for cpu in topology.cpus if cpu.index in device.cores}
+        what = "the cores that it is" if len(device.cores) > 1 else "the core that it is"
+        why = what if device.cores else "not bound: its backend names no core"
+        return nodes.pop() if len(nodes) == 1 else None, why
     if device.in_host_memory:
         return None, "not bound: its driver places its threads itself"
     if device.pci is None:
@@ -128,20 +108,30 @@ def _near(device: Device, topology: Topology) -> _Near:
 def _shares(
     bindings: Iterable[Binding], near: Mapping[str, _Near], topology: Topology
 ) -> dict[str, list[Core]]:
-    """Return the physical cores of each name that has a node with some."""
-    of_cpu_names = {core for b in bindings if b.device.kind.row.cores for core in b.device.hardware}
-    names: defaultdict[int, list[str]] = defaultdict(list)
-    for name, (node_of, _) in near.items():
-        if node_of is not None:
-            names[node_of].append(name)
+    """Return the physical cores of each name that has some: its own, or a share of its node's."""
     found: dict[str, list[Core]] = {}
+    taken = set[str]()
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for binding in bindings:
+        device, node = binding.device, near[binding.name][0]
+        if device.kind.row.cores:
+            own = _physical(cpu for cpu in topology.cpus if cpu.index in device.cores)
+            found[binding.name] = list(own.values())
+            taken |= device.hardware
+        elif node is not None:
+            names[node].append(binding.name)
     for node, sharing in names.items():
-        cores: dict[str, Core] = {}  # physical ones
-        for cpu in topology.cpus:
-            if cpu.numa_node == node:
-                cores[cpu.hardware] = (*cores.get(cpu.hardware, ()), cpu.index)
-        free = [core for hardware, core in cores.items() if hardware not in of_cpu_names]
+        cores = _physical(cpu for cpu in topology.cpus if cpu.numa_node == node)
+        free = [core for hardware, core in cores.items() if hardware not in taken]
         found |= _divided(sharing, free or list(cores.values()))
+    return found
+
+
+def _physical(cpus: Iterable[Cpu]) -> dict[str, Core]:
+    """Return the processors of each physical core."""
+    found: dict[str, Core] = {}
+    for cpu in cpus:
+        found[cpu.hardware] = (*found.get(cpu.hardware, ()), cpu.index)
     return found
 
 

@@ -28,12 +28,6 @@ class Job:
     place: Place | None = None  # none, or one without cores: wherever this process may run
     about: str = ""  # told of it where it fails
 
-    @property
-    def name_of_cores(self) -> str | None:
-        """Return its name if that is the cores to which it is bound: it has all their work."""
-        place = self.place
-        return self.name if place and place.cores and place.cores == place.device.cores else None
-
 
 @dataclass(slots=True)
 class Process:

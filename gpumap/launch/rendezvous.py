@@ -8,7 +8,6 @@ ended: they are of an earlier start. Later ones stay, so that a command may end 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import os
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.errors import BusyError, QuestionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _PRIVATE = "XDG_RUNTIME_DIR"
 _TEMPORARY = "/tmp"  # noqa: S108 - of the system: ranks may have a TMPDIR each
@@ -55,9 +54,12 @@ class Meeting:
         if not (base.startswith("/") and os.access(f"{base}/", os.W_OK | os.X_OK)):
             base = _TEMPORARY  # srun hands on the variable of another node, where the folder is
         folder = f"{base}/gpumap-{os.getuid()}"
-        _make(folder)
         self._path = f"{folder}/{hashlib.sha256(job.encode()).hexdigest()[:16]}"
-        self._file = _opened(self._path)  # once: to close it would end the locks
+        try:
+            _make(folder)
+            self._file = _opened(self._path)  # once: to close it would end the locks
+        except OSError as error:
+            raise _unusable(self._path, error.strerror or "") from error
 
     def take(self, rank: int, claim: Claim) -> None:
         """Write what a rank has taken.
@@ -111,7 +113,8 @@ class Meeting:
         while True:
             others = {n: c for n, c in self.claims().items() if n < ranks and n != rank}
             for number, other in others.items():
-                if _collide(claim, other):
+                same = claim.name == other.name or claim.ref != other.ref
+                if claim.device == other.device and same:  # the map may give it two names
                     raise _busy((rank, claim), (number, other))
             missing = ranks - 1 - len(others)
             if not missing or time.monotonic() > until:
@@ -129,10 +132,8 @@ class Meeting:
         """Lock a byte, if no other process has; return whether that worked."""
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-        except OSError as error:
-            if error.errno in (errno.EACCES, errno.EAGAIN):
-                return False
-            raise
+        except (BlockingIOError, PermissionError):
+            return False
         return True
 
     def _unlock(self, byte: int) -> None:
@@ -141,12 +142,9 @@ class Meeting:
 
 def _make(folder: str) -> None:
     """Make a folder that no other user can write to, or read."""
-    try:
-        with suppress(FileExistsError):
-            os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is slow
-        found = os.lstat(folder)
-    except OSError as error:
-        raise _unusable(folder, error.strerror or "") from error
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is slow
+    found = os.lstat(folder)
     private = not stat.S_IMODE(found.st_mode) & 0o077
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or not private:
         raise _unusable(folder, "it is no folder of this user's alone")
@@ -154,11 +152,7 @@ def _make(folder: str) -> None:
 
 def _opened(path: str) -> int:
     """Open a plain file of this user; follow no link."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        file = os.open(path, flags, 0o600)
-    except OSError as error:
-        raise _unusable(path, error.strerror or "") from error
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_nlink != 1:
         os.close(file)
@@ -181,18 +175,9 @@ def _twice(rank: int, other: Claim | None) -> BusyError:
     return BusyError(message, "start one `gpumap exec` for each rank")
 
 
-def _collide(one: Claim, other: Claim) -> bool:
-    """Return whether two ranks have one device against the map; it may give it two names."""
-    return one.device == other.device and (one.name == other.name or one.ref != other.ref)
-
-
 def _busy(*ranks: tuple[int, Claim]) -> BusyError:
     """Return that two ranks have one device; both say the same."""
-    who = " and ".join(_each(sorted(ranks)))
+    each = (f"local rank {n} ({c.name}->{c.ref}, process {c.process})" for n, c in sorted(ranks))
+    who = " and ".join(each)
     fix = "let the launcher narrow no devices, or each rank to its own; name each device once"
     return BusyError(f"{who} have one device: {ranks[0][1].device}", fix)
-
-
-def _each(ranks: list[tuple[int, Claim]]) -> Iterator[str]:
-    for number, claim in ranks:
-        yield f"local rank {number} ({claim.name}->{claim.ref}, process {claim.process})"

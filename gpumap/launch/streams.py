@@ -21,10 +21,9 @@ _writing = threading.Lock()  # stdout and stderr may be one pipe
 class Sink:
     """Where output goes. Who writes waits for a slow reader, and so does the process behind it."""
 
-    def __init__(self, descriptor: int, *, vital: bool = True) -> None:
-        """Write to a file; what it fails with ends a run if it is `vital`."""
-        self.vital = vital
-        self.failed: OSError | None = None
+    def __init__(self, descriptor: int) -> None:
+        """Write to a file."""
+        self.failed: OSError | None = None  # it ends a run
         self._descriptor = descriptor
         self._poll = select.poll()  # who started gpumap may have made it non-blocking
         self._poll.register(descriptor, select.POLLOUT)
@@ -56,10 +55,11 @@ class Stream(threading.Thread):
     def run(self) -> None:
         """Pass on all that comes."""
         self.since = time.monotonic()
-        while data := self.pipe.read(LONGEST):
-            self.since = None
-            self.take(data)
-            self.since = time.monotonic()
+        with self.pipe:
+            while data := self.pipe.read(LONGEST):
+                self.since = None
+                self.take(data)
+                self.since = time.monotonic()
         self.end()
 
     @property

@@ -10,7 +10,7 @@ import os
 import select
 import signal
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -18,11 +18,9 @@ import psutil
 
 from gpumap.launch.process import Process, start
 from gpumap.launch.streams import Stream
-from gpumap.machine.process_control import adopt_orphans
+from gpumap.machine.process_control import adopt_orphans, caught
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpumap.launch.process import Job
     from gpumap.launch.streams import Sink
     from gpumap.launch.watching import Watch
@@ -38,41 +36,7 @@ _TWICE = 0.2  # seconds in which a signal is the same one, come by two ways
 _KILLED = 10.0  # seconds that the kernel has to end what it was told to
 _DRAINED = 0.5  # seconds without a byte, when no writer is left
 _SIGNALLED = 128
-_LONGEST = 0.2  # seconds of a wait: a reader that goes away sends no signal
-
-
-class Signals:
-    """Catches what is to end a run, and the ends of children, while it is entered."""
-
-    def __init__(self) -> None:
-        self.pipe, self._written = -1, -1
-        self._before: dict[int, object] = {}
-        self._wakeup = -1
-
-    def __enter__(self) -> Self:
-        self.pipe, self._written = os.pipe()
-        for end in (self.pipe, self._written):
-            os.set_blocking(end, False)
-        self._wakeup = signal.set_wakeup_fd(self._written, warn_on_full_buffer=False)
-        for number in (*ENDING, signal.SIGCHLD):
-            before = signal.getsignal(number)
-            if before is not signal.SIG_IGN or number == signal.SIGCHLD:  # nohup ignores SIGHUP
-                self._before[number] = before
-                signal.signal(number, lambda *_: None)  # the pipe has its number
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)  # type: ignore[arg-type]
-        signal.set_wakeup_fd(self._wakeup)
-        os.close(self.pipe)
-        os.close(self._written)
-
-    def take(self) -> Iterator[int]:
-        """Yield what has come, but for the ends of children."""
-        with suppress(BlockingIOError):
-            while data := os.read(self.pipe, 4096):
-                yield from (number for number in data if number != signal.SIGCHLD)
+_LONGEST = 0.2  # seconds of a wait: neither a limit nor a reader that goes away sends a signal
 
 
 @dataclass(slots=True)
@@ -93,7 +57,7 @@ class Run:
         self._watch = watch
         self._grace = grace
         self._limit = limit
-        self._signals = Signals()
+        self._signals, self._pipe = ExitStack(), -1
         self._alive: dict[int, Process] = {}
         self._streams: list[Stream] = []
         self._ending = Ending("done", 0)
@@ -104,7 +68,9 @@ class Run:
         self._hurried = False  # whether it must end also where its output has no reader
 
     def __enter__(self) -> Self:
-        self._signals.__enter__()
+        ignored = (number for number in ENDING if signal.getsignal(number) is signal.SIG_IGN)
+        numbers = {*ENDING, signal.SIGCHLD}.difference(ignored)  # nohup ignores SIGHUP
+        self._pipe = self._signals.enter_context(caught(numbers))
         self._before = set(psutil.Process().children(recursive=True))
         adopt_orphans(orphans=True)
         if self._limit is not None:
@@ -117,11 +83,8 @@ class Run:
         if kind is not None:
             self._grace = 0.0
             self._end()
-        for stream in self._streams:
-            if not stream.is_alive():
-                stream.pipe.close()
         adopt_orphans(orphans=False)
-        self._signals.__exit__()
+        self._signals.close()
 
     def start(self, job: Job, out: Output | None = None, err: Output | None = None) -> Process:
         """Start a process; without outputs it has those of this process, and its stdin.
@@ -129,8 +92,7 @@ class Run:
         Raises:
             SubprocessError, OSError: as `process.start`.
         """
-        piped = out is not None and err is not None
-        child = start(job, piped=piped)
+        child = start(job, piped=out is not None)
         process = self._alive[child.pid] = Process(job, child.pid)
         child.returncode = 0  # it is waited for here
         if out and err and child.stdout and child.stderr:
@@ -143,22 +105,18 @@ class Run:
         for stream in self._streams:
             stream.start()
         while self._alive and self._ending.why == "done":
-            self._once(self._due())
+            self._once(_LONGEST)
         self._end()
         self._drain()
         self._judge()  # what could not be written at last
         return self._ending
 
-    def _due(self) -> float:
-        """Return how many seconds one may wait at most."""
-        times = [self._deadline, self._watch.due if self._watch else None]
-        now = time.monotonic()
-        return min([_LONGEST, *(max(0.0, at - now) for at in times if at is not None)])
-
     def _once(self, seconds: float) -> None:
-        """Wait for the next thing to happen, and act."""
+        """Wait so long at most for the next thing to happen, and act."""
+        if self._watch and self._alive:
+            seconds = min(seconds, max(0.0, self._watch.due - time.monotonic()))
         poll = select.poll()
-        poll.register(self._signals.pipe, select.POLLIN)
+        poll.register(self._pipe, select.POLLIN)
         poll.poll(1000 * seconds + 1)
         self._hear()
         self._reap()
@@ -168,7 +126,10 @@ class Run:
 
     def _hear(self) -> None:
         """Pass on a signal; a second one ends all at once."""
-        for number in self._signals.take():
+        data = b""
+        with suppress(BlockingIOError):
+            data = os.read(self._pipe, 4096)
+        for number in data.replace(bytes([signal.SIGCHLD]), b""):
             now = time.monotonic()
             if self._finish("interrupted", _SIGNALLED + signal.SIGINT):
                 self._number, self._caught_at, self._hurried = number, now, True
@@ -180,7 +141,7 @@ class Run:
         late = self._deadline is not None and time.monotonic() >= self._deadline
         if late and self._alive:
             self._hurried = self._finish("timeout", 124) or self._hurried
-        elif any(stream.sink.vital and stream.sink.failed for stream in self._streams):
+        elif any(stream.sink.failed for stream in self._streams):
             self._finish("closed", 141)
 
     def _finish(self, why: Why, code: int, process: Process | None = None) -> bool:

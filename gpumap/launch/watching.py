@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
     from gpumap.model import Binding
     from gpumap.model.programs import UseVerdict
+
+    Verdict = tuple[UseVerdict, Unseen | None]
 
 INTERVAL = 1.0  # seconds between two looks
 _FIRST = 0.1  # seconds to the first one; the next ones each double the time since the start
@@ -111,17 +114,13 @@ class Watch:
         self._placed = self._below = self._alive = 0.0
         self._late = True  # whether most of a process came after the last look
         self._devices = Devices((binding.device for binding in bindings), root, library)
-        self._spent: Callable[[], float] = (lambda: 0.0) if root else time.process_time
-        self._ended: float | None = None
         self.begin()
 
     def begin(self) -> None:
-        """Begin now: the processes that this one has started are none of the program's."""
-        self._own = usage.children(self._root)
+        """Begin now."""
         self._processors = self._after = usage.processors(self._root)
-        self._own_cpu = self._spent()  # of this process, which is none of the other programs
-        self._own_spent = 0.0
-        self._began = self._last = self._until = self._clock()
+        self._began = self._last = self._clock()
+        self._until: float | None = None  # the end of what ended last
         self.due = self._began + _FIRST
 
     def add(self, pid: int, name: str | None) -> None:
@@ -131,7 +130,7 @@ class Watch:
     @property
     def elapsed(self) -> float:
         """Return the seconds from the start to now, or to `end`."""
-        return (self._clock() if self._ended is None else self._ended) - self._began
+        return (self._clock() if self._until is None else self._until) - self._began
 
     def glance(self) -> None:
         """Look if it is due."""
@@ -146,8 +145,7 @@ class Watch:
         processes = self._walk()
         sights = self._devices.look(processes, passed)
         seen = self._cores(processes, passed)
-        names = ((b.name, b.device.id) for b in self._bindings)
-        seen |= {name: sights[id_] for name, id_ in names if id_ in sights}
+        seen |= {b.name: sights[b.device.id] for b in self._bindings if b.device.id in sights}
         for name, sight in seen.items():
             self._sums[name].add(sight, began, ended)
         working = [(s.share or 0.0) * self._widths.get(n, 1) for n, s in seen.items()]
@@ -158,29 +156,16 @@ class Watch:
         if self.looks > _EARLY:
             self.due = max(self.due, now + (time.thread_time() - spent) / self._share)
 
-    @property
-    def unseen(self) -> float:
-        """Return the seconds of CPU time that are of no known core; of what is bound none are."""
-        bound = self._roots and all(self._roots.values())
-        return 0.0 if bound else max(0.0, self.cpu - self._placed)
-
-    @property
-    def blind(self) -> bool:
-        """Return whether a process that no look saw may have opened a device."""
-        return round(self._below - self._alive, 6) >= _OPENED
-
     def last(self, pid: int) -> None:
         """Look at a process that has ended while the kernel shows it: until it is waited for."""
         if pid in self._roots:
             self._stop()
-            self._late = pid not in self._before or 2 * self._last < self._began + self._until
+            self._late = pid not in self._before or self._last - self._began < self.elapsed / 2
             self.look()
 
     def reaped(self, pid: int, seconds: float) -> None:
         """Take the CPU time of a process that has ended, and of what it has waited for."""
         self.cpu += seconds
-        if pid in self._own:
-            return
         last = self._before.get(pid) if pid in self._roots else None
         self._below += seconds if last is None or self._late else last.waited
         if name := self._roots.get(pid):  # all its work was on the cores of this name
@@ -191,15 +176,12 @@ class Watch:
     def _stop(self) -> None:
         """Take the cores' time at the moment that is the program's end."""
         self._until, self._after = self._clock(), usage.processors(self._root)
-        self._own_spent = self._spent() - self._own_cpu
 
     def end(self) -> None:
         """Look no more."""
-        if self._ended is None:
-            if self._until == self._began:  # nothing that was started has ended
-                self._stop()
-            self._ended = self._until
-            self._devices.close()
+        if self._until is None:  # nothing that was started has ended
+            self._stop()
+        self._devices.close()
 
     def uses(self) -> tuple[Use, ...]:
         """Return what was done with each name's device."""
@@ -217,23 +199,26 @@ class Watch:
         others = None
         if len(self._widths) == len(self._bindings):  # all are cores
             worked = self.cpu
-            others = max(self._busy(self._names) - worked - self._own_spent, 0.0)
+            others = max(self._busy(self._names) - worked, 0.0)  # looks are, too: 1 % at most
         start, serial, uneven, idle = (round(seconds, 3) for seconds in phases(self._worked))
-        names = tuple(
-            round(found.worked * self._widths.get(name, 1), 3) for name, found in self._sums.items()
-        )
-        lost = start, serial, uneven, idle
+        each = ((found.worked * self._widths.get(n, 1)) for n, found in self._sums.items())
+        names, lost = tuple(round(seconds, 3) for seconds in each), (start, serial, uneven, idle)
         return TimedRun(turn, self.elapsed, worked, *lost, names, self.looks, others)
 
     # --- processes
 
+    def _children(self) -> set[int]:
+        """Return the children of this process, by all of its threads."""
+        own = usage.process(self._root, os.getpid())
+        return set(own.children) if own else set()
+
     def _walk(self) -> dict[int, usage.ProcessSnapshot]:
         """Return the processes that live, below those that were added."""
-        waiting = [*self._roots, *usage.children(self._root)]
+        waiting = [*self._roots, *self._children()]
         found: dict[int, usage.ProcessSnapshot] = {}
         while waiting:
             pid = waiting.pop()
-            if pid in found or pid in self._own:
+            if pid in found:
                 continue
             if (seen := usage.process(self._root, pid)) is not None:
                 found[pid] = seen
@@ -251,10 +236,11 @@ class Watch:
             for thread, (now, processor) in seen.threads.items():
                 more = max(0.0, now - (last[thread].seconds if thread in last else 0.0))
                 spent += more
-                for name in self._names.get(processor, ()):
+                here = self._names.get(processor, ())
+                for name in here:
                     worked[name] += more
-                if more:
-                    self._doubt(thread, processor, more)
+                for name in self._reached(thread).difference(here) if more else ():
+                    self._sums[name].doubt += more
             self._placed += spent
             self._alive += spent if pid not in self._roots and not seen.ended else 0.0
         shares = {name: each / passed / self._widths[name] for name, each in worked.items()}
@@ -262,12 +248,9 @@ class Watch:
             self._sums[name].worked += max(share - 1.0, 0.0) * passed
         return {name: Sight(min(share, 1.0)) for name, share in shares.items()}
 
-    def _doubt(self, thread: int, processor: int, seconds: float) -> None:
-        """Note the names where a thread may have been since the last look."""
-        here = self._names.get(processor, ())
-        others = {name for core in self.allowed(thread) for name in self._names.get(core, ())}
-        for name in others.difference(here):
-            self._sums[name].doubt += seconds
+    def _reached(self, thread: int) -> set[str]:
+        """Return the names where a thread may have been since the last look."""
+        return {name for core in self.allowed(thread) for name in self._names.get(core, ())}
 
     # --- the end
 
@@ -279,28 +262,26 @@ class Watch:
         idle = round(max(found.idle, elapsed - found.until), 3) if found.known else None
         return Use(binding.name, device.id, verdict, why, share, idle)
 
-    def _verdict(
-        self, binding: Binding, found: _Sum, elapsed: float
-    ) -> tuple[UseVerdict, Unseen | None]:
+    def _verdict(self, binding: Binding, found: _Sum, elapsed: float) -> Verdict:
         if binding.name in self._widths:
             return self._verdict_on_cores(binding, found, elapsed)
         if found.worked > 0.0:
             return "used", None
         if found.why is not None:
             return "unknown", found.why
-        if self.blind:
+        if round(self._below - self._alive, 6) >= _OPENED:  # a process that no look saw may have
             return "unknown", "short-lived"
         return ("not-used", None) if found.known else ("unknown", "too-short")
 
-    def _verdict_on_cores(
-        self, binding: Binding, found: _Sum, elapsed: float
-    ) -> tuple[UseVerdict, Unseen | None]:
+    def _verdict_on_cores(self, binding: Binding, found: _Sum, elapsed: float) -> Verdict:
         seconds, share, most = _WORK
         least = max(min(max(seconds, share * elapsed), most * elapsed), _TICKED)
         worked = found.worked * self._widths[binding.name]
         if worked >= least:
             return "used", None
-        perhaps = worked + found.doubt + self.unseen
+        bound = self._roots and all(self._roots.values())  # all is of a known core
+        unseen = 0.0 if bound else max(0.0, self.cpu - self._placed)
+        perhaps = worked + found.doubt + unseen
         if self._counted(binding.device.cores):  # it did no more than the cores did at all
             perhaps = min(perhaps, self._busy(binding.device.cores))
         return ("unknown", "short-lived") if perhaps >= least else ("not-used", None)
@@ -318,10 +299,9 @@ class Watch:
 
 
 def _allowed(thread: int) -> Collection[int]:
-    try:
+    with suppress(OSError):  # it has ended
         return os.sched_getaffinity(thread)
-    except OSError:  # it has ended
-        return ()
+    return ()
 
 
 def units_of(bindings: Collection[Binding]) -> int:

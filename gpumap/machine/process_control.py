@@ -84,6 +84,27 @@ def die_with_parent(number: int = signal.SIGTERM) -> None:
         call(PARENT_DEATH, number)
 
 
+@contextmanager
+def caught(numbers: Iterable[int]) -> Iterator[int]:
+    """Yield a pipe with the number of each signal that comes, whatever the main thread does.
+
+    The default action of `numbers` does not take place; what else has a handler is in it, too.
+    """
+    reading, writing = os.pipe()
+    for end in (reading, writing):
+        os.set_blocking(end, False)
+    wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    try:
+        yield reading
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup)
+        os.close(reading)
+        os.close(writing)
+
+
 def adopt_orphans(*, orphans: bool) -> None:
     """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
     call = prctl()

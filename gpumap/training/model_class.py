@@ -171,11 +171,11 @@ class Session:
         if not self._rank:
             rule.server.extend(steps)
         self.comm.barrier()
-        with self.comm.serve(rule.server) as service:
-            while (batch := service.ask(1))[1]:
+        with self.comm.serve(rule.server.answer) as ask:
+            while (batch := ask(1))[1]:
                 rule.before_step()
                 self._take(batch[0])
-                rule.after_update(service)
+                rule.after_update(ask)
         rule.end()
 
     @property

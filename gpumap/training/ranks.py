@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Mark
-    from gpumap.comm.base import Comm, Service
+    from gpumap.comm.base import Ask, Comm
     from gpumap.model import Check
     from gpumap.training.jobs import Job
     from gpumap.training.steps import Worker
@@ -120,12 +120,12 @@ class RankTraining:
             self._parts = []
             self._began = self._clock.now()
         serves = self._exchanges and self._job.rule.asynchronous
-        serving = self.comm.serve(self._rule.server) if serves else nullcontext()
-        with serving as service:
-            for first in self._places(steps, service):
+        serving = self.comm.serve(self._rule.server.answer) if serves else nullcontext()
+        with serving as ask:
+            for first in self._places(steps, ask):
                 self._rule.before_step()
-                self._take(first, service)
-        if service is not None:
+                self._take(first, ask)
+        if ask is not None:
             self._wait(0)
             self._rule.end()
             self._session.synchronize()
@@ -228,10 +228,10 @@ class RankTraining:
         """Wait for all ranks, and let them exchange."""
         self._parts.append(("sync", self.comm.meet(self._session, then)))
 
-    def _places(self, steps: int, service: Service | None) -> Iterator[int]:
+    def _places(self, steps: int, ask: Ask | None) -> Iterator[int]:
         """Yield the place of the examples of each step of this rank."""
         self._until += steps * self._job.batch
-        if service is None:
+        if ask is None:
             for _ in range(steps):
                 self._wait(self._ahead - 1)
                 yield self._job.first(self._step, self.comm.rank)
@@ -240,9 +240,9 @@ class RankTraining:
         if not self.comm.rank:
             self._rule.server.extend(steps)
         self.comm.barrier()
-        yield from self._handed_out(service)
+        yield from self._handed_out(ask)
 
-    def _handed_out(self, service: Service) -> Iterator[int]:
+    def _handed_out(self, ask: Ask) -> Iterator[int]:
         """Yield places as long as rank 0 has some."""
         before, first, most = 0, self._until, 1
         while True:
@@ -250,18 +250,18 @@ class RankTraining:
             nearly_done = self._until - after < _NEARLY_DONE * self._job.batch
             self._wait(0 if nearly_done else self._ahead - 1)
             before, began = first, self._clock.now()
-            first, count = service.ask(most)
+            first, count = ask(most)
             self.spend("sync")
             if not count:
                 return
             for _ in range(count):
                 yield first
                 first += self._job.counts[self.comm.rank]
-            if service.remote:
+            if self.comm.rank and self.comm.name != "local":  # rank 0 is another process
                 each = max((self._clock.now() - began) / count, 1e-9)
                 most = max(int(_TAKEN / each), 1)
 
-    def _take(self, first: int, service: Service | None) -> None:
+    def _take(self, first: int, ask: Ask | None) -> None:
         """Queue a step on the examples from a place on."""
         try:
             self._compute(first)
@@ -273,7 +273,7 @@ class RankTraining:
             self._rule.before_update()
             self._worker.update(self._job.params.rate)
             self.spend("update")
-            self._rule.after_update(service)
+            self._rule.after_update(ask)
         self._under_way.append(self._session.mark())
 
     def _compute(self, first: int) -> None:

@@ -24,7 +24,7 @@ from gpumap.dtypes import Array, np
 from gpumap.kernels import in_parts
 
 if TYPE_CHECKING:
-    from gpumap.comm.base import Comm, Service
+    from gpumap.comm.base import Ask, Comm
 
 Average = Literal["gradients", "parameters"]
 RULES = ("bsp", "easgd", "gosgd")
@@ -110,8 +110,8 @@ class Rule:
     def before_update(self) -> None:
         """Exchange the gradient."""
 
-    def after_update(self, service: Service | None) -> None:
-        """Exchange the parameters; by `service` with rank 0."""
+    def after_update(self, ask: Ask | None) -> None:
+        """Exchange the parameters; by `ask` with rank 0."""
 
     def end(self) -> None:
         """Take in what is under way when all ranks have taken their steps."""
@@ -129,7 +129,7 @@ class Bsp(Rule):
         if self._spec.average == "gradients":
             self._rank.mean()
 
-    def after_update(self, service: Service | None) -> None:  # noqa: ARG002 - the contract's
+    def after_update(self, ask: Ask | None) -> None:  # noqa: ARG002 - the contract's
         """Average the parameters."""
         if self._spec.average == "parameters":
             self._rank.mean()
@@ -145,14 +145,14 @@ class Easgd(Rule):
         if not self._comm.rank:
             self.server.center = _copied(self._rank.read())
 
-    def after_update(self, service: Service | None) -> None:
+    def after_update(self, ask: Ask | None) -> None:
         """Exchange with the center every tau steps."""
-        assert service is not None  # there are several ranks
+        assert ask is not None  # there are several ranks
         self._steps += 1
         if self._steps % self._spec.tau:
             return
         array = self._rank.read()
-        service.trade(array)
+        ask(0, array)
         self._rank.put()
         self._rank.spend("comm")
 
@@ -179,7 +179,7 @@ class Gosgd(Rule):
         while self._comm.waiting():
             self._blend(*self._comm.receive())
 
-    def after_update(self, service: Service | None) -> None:  # noqa: ARG002 - the contract's
+    def after_update(self, ask: Ask | None) -> None:  # noqa: ARG002 - the contract's
         """Send to a random other rank, by chance."""
         to = receiver(self._random, self._spec.chance, self._comm.rank, self._comm.size)
         if to is None or self._comm.sending() >= _SENDING:
@@ -243,19 +243,22 @@ class Server:
         """Allow the examples of so many more steps of all ranks."""
         self.until += steps * sum(self.counts)
 
-    def answer(self, rank: int, number: int) -> tuple[int, int]:
+    def answer(self, rank: int, number: int, array: Array | None = None) -> tuple[int, int]:
         """Hand out so many steps, at most: return the first example, and how many they are.
 
         They are 0 at the end, and fewer near it, so that all finish at about the same time.
+        With an array the center and it move towards each other, and nothing is handed out.
         """
+        if array is not None:
+            self._change(array)
+            return 0, 0
         each = self.counts[rank]
         left = max(self.until - self.taken, 0)
         steps = min(number, max(left // (2 * len(self.counts) * each), 1)) if left else 0
         first, self.taken = self.taken, self.taken + steps * each
         return first, steps
 
-    def change(self, array: Array) -> None:
-        """Let an array and the center move towards each other."""
+    def _change(self, array: Array) -> None:
         assert self.center is not None  # it is easgd
         if has_data(self.center):
             _elastic(array, self.center, self.alpha)

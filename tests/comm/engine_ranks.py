@@ -10,15 +10,20 @@ import numpy as np
 import rank_checks
 
 from gpumap.backends import load as backend
-from gpumap.backends.base import Host
+from gpumap.backends.base import Clock, Host
 from gpumap.bench.exchanges import Job
 from gpumap.bench.process_ranks import RankExchange
+from gpumap.bench.train_workers import TrainingMaker
 from gpumap.comm.algorithms import STEPS
 from gpumap.comm.base import exchange
 from gpumap.machine import topology
+from gpumap.training.jobs import Params, Scaling, Spec
+from gpumap.training.network import Layer, Network
+from gpumap.training.rules import RuleSpec
 
 LENGTHS = (0, 1, 7, 4096, 100_003, 1_000_000)
 LIMIT = 60.0  # seconds
+NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 
 
 def engine(name):
@@ -84,8 +89,24 @@ with device() as session:
     assert (part is None) == (rank >= 2)
     if part is not None:
         assert (part.rank, part.size) == (rank, min(ranks, 2))
-        for name in ("objects", "sums", "gosgd"):
+        for name in ("objects", "sums"):
             rank_checks.check(name, part, session)
+with device() as session:
+    # as `bench train` lets the first rank, the first two, and so on train by what rank 0 serves
+    rules = tuple(RuleSpec(name) for name in ("easgd", "gosgd"))
+    params = Params((NET,), rules, Scaling("weak", 24), optimizer="sgd", rate=0.1)
+    maker = TrainingMaker(params, Clock(), {})
+    for count in range(1, ranks + 1):
+        for rule in ("easgd", "gosgd"):
+            names = tuple("abc"[:count])
+            work = maker(Spec("small", rule, names, whole=True, all=ranks), comm, session)
+            comm.barrier()
+            assert (work is None) == (rank >= count)
+            if work is not None:
+                work.poison()
+                work.run(12)
+                assert work.check()[0].passed
+            comm.barrier()
 digests = comm.gather(said)
 sys.stdout.write(f"rank {rank} of {ranks}: {checked} exchanges {rank_checks.digest(digests)}\n")
 sys.stdout.flush()

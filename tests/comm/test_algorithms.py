@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpumap
-from gpumap.comm.algorithms import MODELS, STEPS, Link, balanced, bus_factor, seconds
+from gpumap.comm.algorithms import MODELS, STEPS, balanced, bus_factor, seconds
 from gpumap.model import Line
 
 
@@ -75,7 +75,7 @@ def test_no_order_of_events_changes_the_sum(name, ranks, length, data):
     assert len({array.tobytes() for array in arrays}) == 1
 
 
-LINK = Link((Line(2.0**-10, 2.0**-20),))  # seconds, bytes per second
+LINK = (Line(2.0**-10, 2.0**-20),)  # seconds, bytes per second
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -84,7 +84,7 @@ def test_one_device_exchanges_for_nothing(name):
     assert seconds("ring", 8, 2**20, LINK) == 14 * 2.0**-10 + 14 / 8
     assert seconds("host", 8, 2**20, LINK) == 8 * 2.0**-10 + 14
     # of two lines small messages go another way: the ring's are smaller than the host's
-    link = Link((Line(1.0, 0.0), Line(0.0, 1.0, 100.0)))
+    link = (Line(1.0, 0.0), Line(0.0, 1.0, 100.0))
     assert (seconds("ring", 4, 200, link), seconds("host", 4, 200, link)) == (6.0, 1200.0)
 
 

@@ -125,18 +125,14 @@ def test_a_service_takes_one_scripted_rank_after_the_other():
     clock = FakeClock()
     ranks = Ranks(2, joined, clock)
 
-    class Slow:
-        def answer(self, rank, number):
-            clock.sleep(1.0)
-            return rank, number
-
-        def change(self, array):
-            array += 1
+    def slow(rank, number, _):
+        clock.sleep(1.0)
+        return rank, number
 
     def work(comm):
-        with comm.serve(Slow()) as service:
+        with comm.serve(slow) as ask:
             clock.sleep(0.25 * comm.rank)
-            assert service.ask(7) == (comm.rank, 7)
+            assert ask(7) == (comm.rank, 7)
             return clock.now()
 
     assert ranks.run(work) == [1.0, 2.0]

@@ -282,16 +282,6 @@ def test_a_full_disk_is_no_place_to_meet(node):
     assert "\n  fix: let XDG_RUNTIME_DIR name a folder" in answer.err
 
 
-def test_one_name_taken_twice_ends_both(node):
-    for answer in together(node, FOUR, "Slurm", [None] * 2, "--verify", "--name", "dev1"):
-        assert (answer.code, f"have one device: {UUIDS[1]}" in answer.err) == (3, True)
-
-
-def test_two_names_that_the_map_gives_one_device_may_share_it(node):
-    found = together(node, "a->cuda3;b->cuda3", "Slurm", [None] * 2, "--verify")
-    assert [answer.code for answer in found] == [0, 0]
-
-
 def test_a_driver_that_shows_other_devices_is_a_contradiction():
     ref = DeviceRef(Kind.CUDA, 0)
     one, other = (Device(f"cuda:{n}", Kind.CUDA, ref, "x", "fake", uuid=UUIDS[n]) for n in (0, 1))

@@ -163,7 +163,7 @@ def test_one_process_is_bound_where_each_of_its_names_is(eight):
     unbound = joined(placed(eight, gpu(3), opencl()))
     assert unbound.cores == ()
     (one,) = placed(eight, gpu(3))
-    assert joined([one]) is one
+    assert joined([one]) == one
 
 
 @pytest.mark.parametrize(("given", "threads"), [

@@ -190,7 +190,7 @@ def test_a_rank_and_the_center_move_towards_each_other():
     for alpha in (0.0, 0.25, 0.5):
         served = Server((1, 1), alpha, center.copy())
         array = rank.copy()
-        served.change(array)
+        assert served.answer(0, 0, array) == (0, 0)
         assert np.array_equal(array, rank - np.float32(alpha) * (rank - center))
         assert np.array_equal(array + served.center, rank + center)
         assert np.array_equal(array, served.center) == (alpha == 0.5)
