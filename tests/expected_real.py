@@ -13,7 +13,7 @@ ON_CORES = {
     "check": "check a->cpu0;b->cpu1",
     "dot": f"bench dot --size 64 --budget 1s {CORES}",
     "chain": f"bench chain --rows 1000 --budget 1s {CORES}",
-    "transfer-cost": f"transfer-cost --sizes 4KiB --budget 1s {CORES}",
+    "transfer-cost": f"transfer-cost --sizes 4KiB --no-model --budget 1s {CORES}",
     "allreduce": f"bench allreduce --sizes 4KiB --comm local --budget 1s {CORES}",
     "train": f"bench train --sweep width=16 --batch-per-device 32 --comm local --budget 1s {CORES}",
 }
@@ -25,7 +25,7 @@ OF_CUDA = {
     "check": "check dev0->cuda0;dev1->cuda1",
     "devices": "devices --backend cupy",
     "dot": f"bench dot --size 64 --budget 1s {CUDA}",
-    "transfer-cost": f"transfer-cost --sizes 4KiB --budget 1s {CUDA}",
+    "transfer-cost": f"transfer-cost --sizes 4KiB --no-model --budget 1s {CUDA}",
     "allreduce": f"bench allreduce --sizes 4KiB --comm nccl --budget 1s {CUDA}",
 }
 
