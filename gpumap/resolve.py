@@ -333,7 +333,7 @@ def _notes(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diag
     if any(binding.device.kind is Kind.OPENCL for binding in bindings):
         yield from inventory.host.notes
     yield from _silent(inventory.probes)
-    yield from _shared(bindings)
+    yield from warn_of_shared(bindings)
     yield from _quota(bindings, inventory.host.topology)
     yield from _unpinned(bindings, inventory.host.topology)
     yield from _unused(bindings, inventory)
@@ -360,7 +360,8 @@ def shared_hardware(bindings: Iterable[Binding]) -> Mapping[tuple[str, ...], lis
     return groups
 
 
-def _shared(bindings: tuple[Binding, ...]) -> Iterable[Diagnostic]:
+def warn_of_shared(bindings: tuple[Binding, ...]) -> Iterable[Diagnostic]:
+    """Yield a warning for each group of names that are of one piece of hardware."""
     for names, hardware in shared_hardware(bindings).items():
         who = _listed(names)
         message = (

@@ -22,7 +22,7 @@ from gpumap.judge.fitness import whose
 from gpumap.machine.state import link_states
 from gpumap.machine.topology import Tree, has_gpu
 from gpumap.model import Binding, FitnessCheck, Kind, Resolution, Screened, replace
-from gpumap.resolve import default_map
+from gpumap.resolve import default_map, warn_of_shared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,6 +122,7 @@ class _Preflight:
             self._draft.backends = inventory.libraries
         bindings = tuple(Binding(n.name, n.device) for n in names if n.device is not None)
         self._draft.resolution = Resolution(found, bindings)
+        self._draft.remarks += warn_of_shared(bindings)
         for name in names:
             if name.absent is not None:
                 text = name.absent.message.removeprefix(f"{name.name}: ")

@@ -112,7 +112,9 @@ class Recording:
     def _expired(self, diagnostic: Diagnostic) -> None:
         if diagnostic.hint == RAISE:
             diagnostic = replace(diagnostic, hint=_WITHOUT_TIMEOUT.get(self.draft.kind, RAISE))
-        self.end(diagnostic, Exit.TIMEOUT, "time limit")
+        # whether a node is fit is not known where its time was not enough
+        code = Exit.INCONCLUSIVE if self.draft.kind == "preflight" else Exit.TIMEOUT
+        self.end(diagnostic, code, "time limit")
 
     def _conclude(self, why: model.Why | Literal["dry run"]) -> int:
         """Emit what there is, and return the exit code."""
@@ -162,6 +164,7 @@ _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a sa
 _WITHOUT_TIMEOUT = {  # commands that have no such option
     "devices": "ask one backend: gpumap devices --backend NAME",
     "selftest": "raise --budget: the limit is ten times that",
+    "preflight": "give it longer, --within 60s, or name the devices of the job",
 }
 _ABOVE = "the error above says why"
 _SCRIPTED = "the fake backend: every figure is scripted, none was measured"

@@ -43,6 +43,7 @@ _FIXES = {
     "processes": "end that process, or wait for it",
     "mig": "set it as the job needs: nvidia-smi -mig 0",
 }
+_ASKED = "compare with what was asked for: --expect, --require FILE"
 _UNREAD = "run it with the right to read this, or name it in `ignore` of --require FILE"
 
 
@@ -103,7 +104,7 @@ Item = tuple[str, "Fitness", str]
 
 
 def _check(name: str | None, what: str, fitness: Fitness, text: str) -> FitnessCheck:
-    fix = None if fitness == "fit" else _FIXES.get(what, "see --require FILE")
+    fix = None if fitness == "fit" else _FIXES.get(what, _ASKED)
     return FitnessCheck(what, fitness, text, _UNREAD if fitness == "cannot-tell" else fix, name)
 
 

@@ -49,6 +49,8 @@ def sections(report: Report, result: Screened, verbose: bool) -> Iterator[Sectio
 def _row(name: str, device: str, found: Sequence[FitnessCheck]) -> tuple[str, ...]:
     health = [check for check in found if check.what not in _USED]
     groups = [[c for c in found if c.what in every] for every in _COLUMNS.values()]
+    # with no figure there was no other device of its model
+    groups[3] = [c for c in groups[3] if c.figure is not None or c.fitness != "fit"]
     cells = [_cell(group) for group in groups]
     pairs = groups[1]
     if pairs and any(check.fitness != "fit" for check in pairs):

@@ -81,7 +81,7 @@ def chain(here):
 
 
 def allreduce(here):
-    params = AllReduceParams((100_000,), sweep=(64, 80_000))
+    params = AllReduceParams((100_000,))
     return AllReduce(here.bindings, LocalRanks(tuple(here.sessions.values())), params)
 
 

@@ -368,6 +368,15 @@ def test_a_driver_that_hangs_does_not_exceed_the_limit(gpumap):
     assert found["upload"] in ("unfit", "cannot-tell")
 
 
+def test_two_names_of_one_device_are_told_and_compared_with_nothing(gpumap):
+    """The job may mean it; but it is no two devices, and no device as fast as another."""
+    answer = gpumap.fake(script({}, **FAST))("preflight", "a->cuda0;b->cuda0", "--within", "50s")
+    assert answer.code == 0, answer.err
+    assert "a, b share hardware" in answer.err
+    (row,) = (line.split() for line in answer.out.splitlines() if line.startswith("  a "))
+    assert row == ["a", "cuda0", "-", "ok", "-", "ok", "-", "fit"]
+
+
 def test_drivers_that_hang_one_after_the_other_are_named_within_the_limit(gpumap):
     """Each has a share of the time that is left: however many there are, it suffices."""
     for name in ("cupy", "pyopencl"):
