@@ -1,7 +1,7 @@
 """A ModelClass and a DataClass as Theano-MPI has them, in NumPy, trained by one of its rules.
 
 python examples/model_class.py                           # by BSP, on cpu0
-DEVICES=cpu0,cpu1 python examples/model_class.py         # on two devices; takes mpirun and mpi4py
+DEVICES=cpu0,cpu1 python examples/model_class.py         # on two devices, a process for each
 gpumap run --cfg launch_session.cfg                      # with MODELFILE=model_class
 """
 

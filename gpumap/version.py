@@ -1,3 +1,3 @@
 """The version: a constant, so that `gpumap --version` reads no package metadata."""
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"

@@ -43,7 +43,7 @@ def start(program: Program, file: Path, request: RunRequest) -> None:
     elsewhere = any(not node.here for node in session.nodes)
     if _is_model_class(program, session) and (elsewhere or program.command):
         message = f"{session.modelclass} is a ModelClass, which is trained on this machine alone"
-        raise QuestionError(message, "name devices of this one, and no options of bench train")
+        raise QuestionError(message, "leave out what is after --, and name devices of this machine")
     if not request.quiet:
         say(_notes(session, program.command or (), mpi=elsewhere), program)
     if elsewhere:

@@ -37,7 +37,7 @@ def compare(program: Program, /, **options: Any) -> None:
 
     Rows are joined by id. Each time, through its control, and each speed-up is a regression (exit
     1), an improvement, the same or inconclusive (exit 5), by its interval against --threshold. A
-    row that only one report has is exit 1, and reports that cannot be compared are exit 2.
+    row that only one report has is exit 1; a report of another machine or command is exit 2.
     """
     from gpumap.app.comparison import CompareRequest, compare_reports
 

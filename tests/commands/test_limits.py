@@ -77,7 +77,7 @@ def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, d
     families = ((spec.key, family) for spec in every() for family in spec.families)
     known = {f"{key}.{case}{f.suffix}": f for key, f in families for case in f.cases}
     rows = [*found["measurements"], *found["fits"]]
-    assert len(rows) > 3
+    assert len(rows) >= 2
     for row in rows:
         head, keys = split_id(row["id"])
         family = known[head]

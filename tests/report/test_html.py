@@ -102,7 +102,8 @@ def test_each_chart_has_a_name_and_the_colours_of_the_page(measured):
     """Ink and font are those of the page."""
     text, tree = page(measured)
     figures = list(tree.iter("figure"))
-    assert figures
+    exchanges = {row.case.bench for row in measured.measurements} == {"allreduce"}
+    assert figures or exchanges  # of which there is no chart
     for figure in figures:
         (svg,) = figure.iter("svg")
         title = words(figure.find("figcaption/h3"))

@@ -1,4 +1,4 @@
-"""Charts of copies, or exchanges, by their size: time, bandwidth, and what the model says."""
+"""Charts of copies by their size: time, bandwidth, and what the model says."""
 
 from __future__ import annotations
 
