@@ -136,7 +136,8 @@ def _uncertainty(
     """Return why a row is inconclusive, and the options that help."""
     longer_, idle = f"with {longer(report)}", "on an idle machine"
     small = too_few(row) or figure is None or not figure.has_interval
-    if figure is not None and figure.impossible:
+    efficiency = row.metrics.get("efficiency")  # of ideal: the figure itself may be possible
+    if any(each is not None and each.impossible for each in (figure, efficiency)):
         return "Its speed-up is above what these devices can give", (longer_, idle)
     if _CEILING in row.flags:
         return "It is faster than this hardware can be", (longer_, idle)

@@ -101,14 +101,20 @@ def product(name, state, gain=None, spread=0.0, size=64, against=None, bound=Non
         figures = {key: Estimate.without_interval(f.value, f.unit) for key, f in figures.items()}
     if state == "impossible":
         figures["speedup"] = Estimate.refused("1")
+    if state == "above":
+        figures["efficiency"] = Estimate.refused("1")
     row = replace(ok(of), metrics=figures)
     if state == "busy":
         row = replace(row, explanation=Explanation("cpu-contention", "other processes kept 1 busy"))
-    flags = {"ceiling": ("over-ceiling",), "impossible": ("impossible",)}.get(state, ())
+    flags = {
+        "ceiling": ("over-ceiling",),
+        "impossible": ("impossible",),
+        "above": ("impossible",),
+    }.get(state, ())
     return replace(row, flags=flags)
 
 
-STATES = ("ok", "few", "busy", "ceiling", "impossible", "failed", "left out")
+STATES = ("ok", "few", "busy", "ceiling", "impossible", "above", "failed", "left out")
 
 
 @given(
