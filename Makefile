@@ -189,7 +189,7 @@ $(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
 	$(PIP_FRAMEWORKS) -e '.[test,jax]'
 	touch $@
 FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py \
-	tests/comm/test_comm_torch.py::test_trainings_of_the_first_ranks_alone_are_served \
+	"tests/comm/test_comm_torch.py::test_every_rank_has_what_all_reduce_gives[3]" \
 	tests/training/test_torch_module.py tests/training/test_loop_libraries.py
 # Each starts ranks that import PyTorch or JAX, for 5 s and more.
 RANKS_OF_FRAMEWORKS = tests/comm/test_comm_torch.py tests/comm/test_two_hosts.py $(call COMMANDS_OF,scale_frameworks)
