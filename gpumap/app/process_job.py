@@ -198,10 +198,10 @@ class ProcessJob:
         backend = inventory.backend(binding.device.backend)
         with Watch(self._beats, self._ranks.table, self._lost, self._late) as watch:
             self._record.limit.silent = lambda: [info.label for info in watch.silent()]
-            session = self._ranks.open()
-            sessions, cpus = {binding.name: session}, len(inventory.host.topology.cpus)
-            clock = backend.clock()
+            cpus, clock = len(inventory.host.topology.cpus), backend.clock()
             try:
+                session = self._ranks.open()
+                sessions = {binding.name: session}
                 yield OpenDevices(resolution.bindings, sessions, clock, lambda _: session, cpus)
             except KeyboardInterrupt:
                 if dead := watch.dead():  # its launcher ends all ranks where one has died
