@@ -70,7 +70,7 @@ def open_(
     from gpumap.machine.topology import read
     from gpumap.resolve import resolve
 
-    _check(policy)
+    _check(policy, backend)
     opened = _traced()
     requested = backend or os.environ.get("GPUMAP_BACKEND") or None  # an empty variable is not set
     variables, notes = register(os.environ)
@@ -124,9 +124,11 @@ def dot(a: Any, b: Any) -> Array:
     return product
 
 
-def _check(policy: Any) -> None:
+def _check(policy: Any, backend: Any) -> None:
     if policy not in ("visible", "strict"):
         raise QuestionError(f"there is no policy {policy!r}", "choose visible or strict")
+    if not isinstance(backend, str | None):
+        raise QuestionError(f"the backend {backend!r} is no name", "write one, as backend='numpy'")
 
 
 def _map(text: str | None, inventory: Inventory) -> ContextMap:

@@ -70,6 +70,7 @@ def preflight(program: Program, request: PreflightRequest) -> None:
     with Recording(
         "preflight", Screened(), program, request.output,
         {**settings, "inconclusive": request.inconclusive}, time_limit=request.within,
+        late=Exit.INCONCLUSIVE,  # whether a node is fit is not known then
     ) as record:  # fmt: skip
         for target in request.output.targets:
             if target.path is not None:  # no report of an earlier run passes for this one's

@@ -51,8 +51,12 @@ class Recording:
         settings: Mapping[str, Any] | None = None,
         *,
         time_limit: float | None,
+        late: Exit = Exit.TIMEOUT,
     ) -> None:
-        """Record a command from here on; `result` has what is known of it: nothing, as yet."""
+        """Record a command from here on; `result` has what is known of it: nothing, as yet.
+
+        `late` is the exit code where the time limit ends it.
+        """
         self.draft = Draft(kind, result, program, settings or {})
         self.limit = TimeLimit(time_limit, self._expired)
         self.ending = Ending()
@@ -60,6 +64,7 @@ class Recording:
         self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
         self._program = program
         self._output = output
+        self._late = late
 
     def warn(self, diagnostic: Diagnostic) -> None:
         """Say at once what the result must not be read without; it stands before all notes."""
@@ -112,9 +117,7 @@ class Recording:
     def _expired(self, diagnostic: Diagnostic) -> None:
         if diagnostic.hint == RAISE:
             diagnostic = replace(diagnostic, hint=_WITHOUT_TIMEOUT.get(self.draft.kind, RAISE))
-        # whether a node is fit is not known where its time was not enough
-        code = Exit.INCONCLUSIVE if self.draft.kind == "preflight" else Exit.TIMEOUT
-        self.end(diagnostic, code, "time limit")
+        self.end(diagnostic, self._late, "time limit")
 
     def _conclude(self, why: model.Why | Literal["dry run"]) -> int:
         """Emit what there is, and return the exit code."""

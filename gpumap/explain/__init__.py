@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpumap.bench import registry
 from gpumap.files import shipped
-from gpumap.judge import compare
 from gpumap.text import nearest as nearest_words
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ def every() -> tuple[Topic, ...]:
 
 
 def _of_verdicts() -> Iterator[Topic]:
+    from gpumap.judge import compare
+
     for reason, why in compare.WHY.items():
         yield Topic(reason, "verdict", why)
 
@@ -126,8 +127,11 @@ def named(word: str) -> tuple[Topic, ...]:
     Case, blanks, hyphens, underscores and apostrophes make no difference. Benchmarks are loaded for
     a word that the table does not have. A word that a topic lists as *word* is that topic's.
     """
-    listed = tuple(topic for topic in table() if f"*{word.casefold()}*" in topic.text)
-    return _named(word, table()) or listed or _named(word, every())
+    return _named(word, table()) or _listing(word) or _named(word, every())
+
+
+def _listing(word: str) -> tuple[Topic, ...]:
+    return tuple(topic for topic in table() if f"*{word.casefold()}*" in topic.text)
 
 
 def _named(word: str, topics: Sequence[Topic]) -> tuple[Topic, ...]:

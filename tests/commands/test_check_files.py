@@ -45,7 +45,7 @@ def test_a_problem_has_its_file_and_its_line(gpumap, path, text, line):
 
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
 def test_what_theano_would_drop_is_a_warning(gpumap, options, code):
-    """It is said, with its file; with --strict it is a no. So does the hook."""
+    """It is said, with its file; with --strict it ends in 1. So does the hook."""
     written(gpumap, "a/.theanorc", "[global]\ncontexts = a->cuda0\n ;b->cuda1")
     answer = gpumap("check-files", "a/.theanorc", *options)
     assert (answer.code, answer.out == "") == (code, bool(code))

@@ -179,7 +179,7 @@ def test_a_closed_context_is_said(context, use):
 @pytest.mark.parametrize(("map_", "more", "error"), [
     ("a->cuda0;b->cuda77", {}, gpumap.AbsentError),
     *((wrong, {}, gpumap.MapError) for wrong in ("a=>cuda0", 5, b"a->cuda0", ["a->cuda0"])),
-    ("a->cuda0", {"backend": "\x1b"}, gpumap.GpumapError),
+    *(("a->cuda0", {"backend": wrong}, gpumap.GpumapError) for wrong in (5, ["fake"], "\x1b")),
     *(("a->cuda0", {"policy": wrong}, gpumap.GpumapError) for wrong in (["strict"], "loose")),
 ])  # fmt: skip
 def test_a_map_that_is_not_there_opens_nothing(map_, more, error):

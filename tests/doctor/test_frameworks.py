@@ -131,7 +131,7 @@ def test_broken_metadata_stops_nothing(tmp_path):
 
 
 def test_what_an_interrupted_pip_leaves_is_no_package(tmp_path):
-    """It renames the old folder before it unpacks the new one: ~orch stands beside torch."""
+    """It renames the old folder before it unpacks the new one: ~orch is left, beside torch."""
     written(tmp_path, {f"{name}.dist-info": "" for name in ("torch-2.5.0", "~orch-2.0.0")})
     for version in ("torch-2.5.0", "~orch-2.0.0"):
         text = f"Name: torch\nVersion: {version.partition('-')[2]}\n"

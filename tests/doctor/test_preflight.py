@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -366,6 +368,27 @@ def test_a_driver_that_hangs_does_not_exceed_the_limit(gpumap):
     found = {check["what"]: check["fitness"] for check in report["result"]["checks"]}
     assert answer.code in (1, 5)  # an upload without an answer in 0.75 s, or no time for it
     assert found["upload"] in ("unfit", "cannot-tell")
+
+
+STUCK = """
+import subprocess
+import sys
+import time
+from gpumap import cli
+from gpumap.app.preflight import _Preflight
+_Preflight._bindings = lambda self: time.sleep(60)
+raise SystemExit(cli.main(["preflight", "a->cpu0", "--within", "5s", "--format", "json",
+                           "--inconclusive", "pass"]))
+"""
+
+
+def test_a_run_that_is_stuck_ends_at_its_limit_and_is_no_pass(tmp_path):
+    """By 5, as all that cannot be told; not even where that may pass."""
+    done = subprocess.run([sys.executable, "-c", STUCK], cwd=tmp_path, capture_output=True,
+                          text=True, timeout=60, check=False)  # fmt: skip
+    (error,) = json.loads(done.stdout)["errors"]
+    assert (done.returncode, error["diagnostic"]["code"], error["exit"]) == (5, "timeout", 5)
+    assert "--within 60s" in error["diagnostic"]["hint"]
 
 
 def test_two_names_of_one_device_are_told_and_compared_with_nothing(gpumap):
