@@ -148,6 +148,7 @@ class BenchmarkRun:
         gpus = stack.enter_context(Gpus(turn.hardware))
         benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
+        self._refuse_other_machine()
         watch = Watch()
         devices.clock.sleep(_LOOK)
         self._draft.before = replace(watch.read(), others=look.read() if look else None)
@@ -234,6 +235,17 @@ class BenchmarkRun:
         self._draft.fingerprint = fingerprint(
             turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
         )
+
+    def _refuse_other_machine(self) -> None:
+        """Refuse before anything is measured what could not be compared with the base."""
+        against = self._request.gate.against
+        if against is None or self._request.every:  # of several backends the report is the whole
+            return
+        from gpumap.app.comparison import refuse_unlike
+        from gpumap.judge.comparability import hardware
+
+        apart = hardware(against.base.fingerprint, self._draft.fingerprint)
+        refuse_unlike(against.base, simulated=self._draft.simulated, apart=apart)
 
     def _warn(self, turn: Turn) -> None:
         """Say before anything is measured that other processes use the cores of this run."""

@@ -40,9 +40,11 @@ _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, o
 _MEASURE_DRY = "measure it without --dry-run"
 _REGRESSION = "find what changed; if it is meant, NEW is the next base"
 _DEVICE = "measure the base again on this machine as it is now; gpumap doctor looks for a cause"
+_REFUSED = ("not-comparable", "other-machine")
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass: gpumap compare BASE NEW --allow-missing"
 _IDLE = "raise --budget, and keep the machine idle"
+_DEVICES = "map the same devices in both; `gpumap report BASE NEW` shows both side by side"
 _MACHINE = "measure a base on this machine; `gpumap report BASE NEW` shows both side by side"
 
 _NOTHING = Problem(
@@ -102,6 +104,8 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
 
     A run that did not come to its end keeps its exit code, and is not compared.
     """
+    if any(problem.diagnostic.code in _REFUSED for problem in report.errors):
+        return report  # before it was measured
     if _ended_early(report):
         message = f"not compared with the base: {broken(report) or 'nothing was measured'}"
         return replace(report, notes=(*report.notes, note(message)))
@@ -133,7 +137,7 @@ def _ended_early(report: Report) -> bool:
 
 
 def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -> None:
-    """Refuse to compare a script with hardware, or two machines.
+    """Refuse to compare a script with hardware, or what ran on other machines or devices.
 
     Args:
         base: the base.
@@ -148,8 +152,10 @@ def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -
         message = "one is simulated and the other is real"
         raise QuestionError((Diagnostic("not-comparable", message, hint=hint),))
     if apart:
-        message = f"the base is of another machine: {'; '.join(apart)}"
-        raise QuestionError((Diagnostic("other-machine", message, hint=_MACHINE),))
+        same = not any(each.startswith(("processor:", "cores:")) for each in apart)
+        which, hint = ("other devices", _DEVICES) if same else ("another machine", _MACHINE)
+        message = f"the base is of {which}: {'; '.join(apart).removeprefix('devices: ')}"
+        raise QuestionError((Diagnostic("other-machine", message, hint=hint),))
 
 
 def _problems(verdicts: Sequence[Verdict], terms: Terms, regression: str) -> Iterator[Problem]:

@@ -151,13 +151,14 @@ def scale(program: Program, /, **options: Any) -> None:
 
     gpumap scale [MAP] [OPTIONS] -- COMMAND ARG... runs COMMAND as one process with the devices and
     cores of the first name of the map, of the first two, and so on (of more than 8 names: 1, 2, 4,
-    8 ... and all), in turns, and says what limits it. Each run must end with exit code 0. The
-    process has its names in GPUMAP_CONTEXTS and their number in GPUMAP_COUNT; CUDA_VISIBLE_DEVICES,
-    OMP_NUM_THREADS and the cores it may run on are those of its names, as `gpumap run` sets them.
-    It reads nothing from stdin, and what it prints is not shown. With --ranks it is a process for
-    each of these names, with RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them; a
-    program of MPI starts its own: -- sh -c 'mpirun --bind-to none -n $GPUMAP_COUNT gpumap exec --
-    COMMAND'.
+    8 ... and all), and says what limits it. A turn is one run on each of these numbers of names.
+    Each run must do the same work, whatever it has (with --weak: as much for each name), and end
+    with exit code 0. The process has its names in GPUMAP_CONTEXTS and their number in GPUMAP_COUNT;
+    CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS and the cores it may run on are those of its names, as
+    `gpumap run` sets them. It reads nothing from stdin, and what it prints is not shown. With
+    --ranks it is a process for each of these names, with RANK, WORLD_SIZE, MASTER_ADDR and so on as
+    torchrun sets them; a program of MPI starts its own: -- sh -c 'mpirun --bind-to none -n
+    $GPUMAP_COUNT gpumap exec -- COMMAND'.
 
     The exit code is 0 for an answer, 5 where it is inconclusive, that of the program where a run
     failed (128 and its number for a signal), and 124 after --timeout.

@@ -53,7 +53,7 @@ _FILES: dict[str, tuple[Kind, ...]] = {
 }
 _ALIASES = {  # of what tables and readers call otherwise: the topic that says it
     "noisy": "trust", "few": "trust", "ci": "interval", "confidenceinterval": "interval",
-    "round": "iteration",
+    "round": "iteration", "exit": "exitcode", "tau": "easgd", "alpha": "easgd",
 }  # fmt: skip
 _OFFERED = 3  # topics offered for an unknown word
 _ENOUGH = 3  # letters from which on a part of a word matches
@@ -125,9 +125,16 @@ def named(word: str) -> tuple[Topic, ...]:
     """Return every topic of this name.
 
     Case, blanks, hyphens, underscores and apostrophes make no difference. Benchmarks are loaded for
-    a word that the table does not have. A word that a topic lists as *word* is that topic's.
+    a word that the table does not have. A word that a topic lists as *word* is that topic's, and a
+    kind that has no such topic is all of its topics: `flags`, `exit codes`.
     """
-    return _named(word, table()) or _listing(word) or _named(word, every())
+    return _named(word, table()) or _listing(word) or _of_kind(word) or _named(word, every())
+
+
+def _of_kind(word: str) -> tuple[Topic, ...]:
+    query = _ALIASES.get(_plain(word), _plain(word)).removesuffix("s")
+    kinds = (kind for kinds in _FILES.values() for kind in kinds)
+    return next((of_kind(kind) for kind in kinds if _plain(kind) == query), ())
 
 
 def _listing(word: str) -> tuple[Topic, ...]:

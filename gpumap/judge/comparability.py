@@ -37,11 +37,18 @@ def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]
     That is the processor, its cores, and the device that each name is. Versions of libraries,
     drivers, Python and the system may differ: whether a new one is slower is what users compare.
     """
-    changes = _differences(_machine(base.fingerprint), _machine(new.fingerprint), sides)
+    changes = hardware(base.fingerprint, new.fingerprint, sides)
     before, after = _devices(base), _devices(new)
     both = before.keys() & after.keys()  # rows show names that are missing
     before, after = ({k: v for k, v in d.items() if k in both} for d in (before, after))
     return (*changes, *_differences(before, after, sides))
+
+
+def hardware(
+    base: Fingerprint | None, new: Fingerprint | None, sides: Sides = SIDES
+) -> tuple[str, ...]:
+    """Return how the processors, their cores and the used devices of two runs differ."""
+    return tuple(_differences(_machine(base), _machine(new), sides))
 
 
 def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:

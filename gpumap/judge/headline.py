@@ -1,17 +1,20 @@
 """The headline of a report: the answer to its command's question, computed once, at the end.
 
-The worst level wins: failed, untrusted, below, good; but a gate that fails (exit code 1) is the
-headline whatever else is inconclusive. What ended the run or failed in it comes
-first, then requested limits and a comparison, then what the command itself answers, which whoever
-asks says: by its type of result, or by its benchmark.
+The worst level wins: failed, untrusted, below, good; but a gate that is decided is the headline
+whatever else is inconclusive. What ended the run or failed in it comes first, then requested limits
+and a comparison, then what the command itself answers, which whoever asks says: by its type of
+result, or by its benchmark.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpumap.judge.limits import split_id
 from gpumap.judge.phrases import (
     ENDS,
+    LIMIT,
+    SIMULATED,
     About,
     answer,
     fix,
@@ -26,7 +29,7 @@ from gpumap.judge.phrases import (
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpumap.model import Estimate, Headline, Measurement, Report, Verdict
 
@@ -104,10 +107,17 @@ def measured(report: Report, of_bench: AnswerOf) -> Headline:
     if report.status == "no" and missed:  # whatever else is inconclusive
         return missed[0]
     own = own_answer(report, rows)
-    passed = None if gates or report.exit_code else _passed(report)
-    # what a gate could decide is decided, whatever else of its rows is inconclusive
-    candidates = [*gates, passed if passed and own.level == "untrusted" else own]
-    return max(candidates, key=lambda each: LEVELS.index(each.level))  # of several the first
+    passed = None if gates or report.exit_code or own.level == "failed" else _passed(report)
+    if passed is not None:  # what a gate could decide is decided, whatever else is inconclusive
+        return _followed(passed, own)
+    return max((*gates, own), key=lambda each: LEVELS.index(each.level))  # of several the first
+
+
+def _followed(passed: Headline, own: Headline) -> Headline:
+    """Return the headline of a gate that passes, with the benchmark's answer where it fits."""
+    text = f"{passed.text} {own.text.removeprefix(SIMULATED)}"
+    fits = own.level != "untrusted" and len(text) <= LIMIT
+    return passed._replace(text=text) if fits else passed
 
 
 def _gates(report: Report) -> Iterator[Headline]:
@@ -278,7 +288,27 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
         are = f"{counted(len(rows), 'row')} {verb(rows, 'is', 'are')}"
         lost = unlike[0].verdict == "missing"
         what = f"{are} in the baseline and not in NEW" if lost else f"{are} not in the baseline"
+        what = _apart(report.verdicts) or what
     return answer(report, "failed", (f"Not comparable: {what}.", _SAME))
+
+
+def _apart(verdicts: Sequence[Verdict]) -> str | None:
+    """Return by which values all rows of one report differ from all others; None: by none."""
+    base, new = (_values(_of(verdicts, word)) for word in ("missing", "new"))
+    apart = [key for key in base if key in new and base[key].isdisjoint(new[key])]
+    shown = (
+        ",".join(f"{key}={'+'.join(sorted(side[key]))}" for key in apart) for side in (base, new)
+    )
+    return "the baseline has {}, NEW has {}".format(*shown) if apart else None
+
+
+def _values(verdicts: Iterable[Verdict]) -> dict[str, set[str]]:
+    """Return all values of each key of the ids of rows."""
+    values: dict[str, set[str]] = {}
+    for verdict in verdicts:
+        for key, each in split_id(verdict.id or "")[1].items():
+            values.setdefault(key, set()).add(each)
+    return values
 
 
 def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline:

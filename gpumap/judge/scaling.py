@@ -20,8 +20,8 @@ several work, as `gpumap.launch.timeline` tells them apart:
 
 No such cause rests on fewer than 20 looks.
 
-Before that: too few runs for an interval, one that reaches far to both sides of 90 % of the ideal,
-and other programs on the cores of the names leave it inconclusive.
+Before that, other programs on the cores of the names, too few runs for an interval, and one that
+reaches far to both sides of 90 % of the ideal leave it inconclusive.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ CAUSES: dict[ScaleCause, str] = {
     "few-looks": "Why does not show: a run is too short for {looks} looks. Give it more work.",
     "not-seen": "What its devices do is not visible.",
     "cpu-contention": "Other programs had {others} of the cores. Repeat on an idle machine.",
-    "few-samples": "Six turns make an interval. Repeat with a larger --budget.",
+    "few-samples": "Six turns, each a run on one name and on more, make an interval. Repeat with a "
+    "larger --budget.",
     "wide-interval": "The times vary too much. Repeat with a larger --budget.",
 }
 _SPENT = ("start", "serial", "uneven", "idle", "elapsed")
@@ -94,8 +95,10 @@ def _cause(
     steps: Sequence[ScaleStep], busy: float | None, growth: float | None, *, ranks: bool
 ) -> ScaleCause | None:
     last, gain = steps[-1], steps[-1].speedup
-    if gain is None or not gain.has_interval:
-        return None if gain is None else "few-samples"
+    if gain is None:
+        return None
+    if not gain.has_interval:  # more turns beside others would not tell either
+        return "cpu-contention" if _others(steps) >= _OTHERS else "few-samples"
     ideal = len(last.names)
     wide = gain.low < ENOUGH * ideal <= gain.high and gain.high - gain.low > _WIDE * gain.value
     if gain.value >= ENOUGH * ideal and not wide:

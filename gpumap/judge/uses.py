@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _FEW = 3  # names that are written out
 _IDLE = 0.5  # of the time
+_ONE = 0.8, 1.1  # what several do together, of the time, that one would have done alone
 WHY = {  # of a device: why its use is unknown
     "host-threads": "its driver works in the program's own threads",
     "no-address": "its driver reports no PCI address",
@@ -39,9 +40,13 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     busy = f": {listed} of {time_of(result.elapsed)}." if listed else "."
     if rest:
         return level, (*rest, *([f"Busy{busy}"] if listed else []))
+    text = f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}"
+    together = sum(share for _, share in shares)
+    if len(shares) > 1 and _ONE[0] <= together <= _ONE[1]:  # one thread that moves, or turns
+        return "below", (text, "Together they did the work of one.")
     if shares and max(share for _, share in shares) < _IDLE:
         level = "below"
-    return level, (f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}",)
+    return level, (text,)
 
 
 def utilisation(report: Report, result: Utilisation) -> Headline:

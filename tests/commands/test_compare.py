@@ -206,7 +206,7 @@ def test_a_base_that_cannot_be_used_is_told_before_anything_is_measured(pair, na
 
 
 def test_a_base_of_another_machine_is_not_compared(gpumap):
-    """Nor a script with hardware."""
+    """Nor a script with hardware: nothing is measured for it."""
     saved(gpumap.fake(script()), "base.json", map_="a->cuda1")
     given = ("--base", "base.json", "--format", "json")
     refused = dot(gpumap, *given)
@@ -214,6 +214,7 @@ def test_a_base_of_another_machine_is_not_compared(gpumap):
     for answer, code in ((refused, "other-machine"), (real, "not-comparable")):
         (error,) = report(answer)["errors"]
         assert (answer.code, error["code"]) == (2, code)
+        assert {row["status"] for row in report(answer)["measurements"]} == {"skipped"}
 
 
 def test_a_comparison_shows_the_map_of_the_new_report(gpumap):

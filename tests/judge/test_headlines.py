@@ -205,6 +205,32 @@ def test_a_terminal_shows_the_level_as_a_colour(end, colour):
     assert text.startswith(f"\x1b[{colour}m{SIMULATED}")
 
 
+def test_a_gate_that_passes_is_the_answer_and_that_of_the_benchmark_follows():
+    rows = (product("one", "ok"), product("many", "ok", 1.9, 0.01))
+    own = headline(made(measurements=rows, notes=())).text.removeprefix(SIMULATED)
+    met = verdict("pass", id_=rows[1].case.id, value=1.9, low=1.85, high=1.95)
+    found = headline(made(measurements=rows, notes=(), verdicts=(met,)))
+    text = "Limit met: dot.many.speedup>=1.8; it is 1.90 (CI 1.85 to 1.95)."
+    assert (found.level, found.text) == ("good", f"{SIMULATED}{text} {own}")
+    assert (found.row, found.metric, found.value) == (rows[1].case.id, "speedup", 1.9)
+
+
+def test_rows_that_differ_in_one_value_are_not_comparable_by_it():
+    """It is named; where rows of several values lack, they are counted."""
+
+    def said(*verdicts):
+        return headline(
+            made("no", 1, measurements=(product("one", "ok"),), notes=(), verdicts=verdicts)
+        ).text
+
+    lost, new = (
+        verdict(word, "compare", id_=f"dot.one[names=dev0,size={size}]", value=None)
+        for word, size in (("missing", 512), ("new", 64))
+    )
+    assert "Not comparable: the baseline has size=512, NEW has size=64." in said(lost, new)
+    assert "Not comparable: 1 row is in the baseline and not in NEW." in said(lost)
+
+
 def test_cpu_contention_is_no_conclusion():
     """Cores that others keep busy: no verdict on a row that needs them, but what a gate decides."""
     host = bindings()

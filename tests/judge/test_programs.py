@@ -73,6 +73,7 @@ def limited(*args, ranks=False, weak=False, **others):
     ("not-seen", (2, 2.0, None), {}),
     ("cpu-contention", (2, 2.0, 2.0), {"foreign": 0.5}),
     ("few-samples", (2, 1.0, 2.0), {"noise": NOISE[:5]}),
+    ("cpu-contention", (2, 1.0, 2.0), {"noise": NOISE[:5], "foreign": 0.5}),
     ("wide-interval", (2, 1.3, 2.0), {"noise": (1, 0.7, 1.5, 1, 0.8, 1.3)}),
     ("wide-interval", (2, 1.05, 2.0), {"noise": (1, 0.7, 1.5, 1, 0.8, 1.3)}),
 ])  # fmt: skip
@@ -149,6 +150,9 @@ def said(*uses, elapsed=42.0):
         ([GOOD], "good", "The device was used: dev0 93 % of 42.0 s."),
         ([GOOD, model.Use("dev1", "cuda:1", "used", busy=0.91)], "good",
          "Both devices were used: dev0 93 %, dev1 91 % of 42.0 s."),
+        ([HALF, model.Use("dev1", "cuda:1", "used", busy=0.61)], "below",
+         ("Both devices were used: dev0 39 %, dev1 61 % of 42.0 s. "
+          "Together they did the work of one.")),
         ([GOOD, model.Use("dev1", "cuda:1", "not-used", busy=0.0)], "below",
          "dev1 was not used. Busy: dev0 93 % of 42.0 s."),
         ([HALF, model.Use("dev1", "cuda:1", "not-used")], "below",
