@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpumap.judge.limits import split_id
 from gpumap.judge.phrases import (
     ENDS,
     LIMIT,
@@ -304,6 +303,8 @@ def _apart(verdicts: Sequence[Verdict]) -> str | None:
 
 def _values(verdicts: Iterable[Verdict]) -> dict[str, set[str]]:
     """Return all values of each key of the ids of rows."""
+    from gpumap.judge.limits import split_id  # which a start need not load
+
     values: dict[str, set[str]] = {}
     for verdict in verdicts:
         for key, each in split_id(verdict.id or "")[1].items():

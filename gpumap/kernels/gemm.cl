@@ -22,8 +22,12 @@
 // comes next. NARROW: OpenCL's functions are built for wider registers than this text, and are not
 // inlined.
 //
-// The other way is for a GPU: SIDE x SIDE work-items share pieces of both factors, and each sums EACH
-// x EACH places, SIDE apart, so that neighbours read and write neighbours.
+// The other way is for a GPU: SIDE x SIDE work-items sum a block, HIGH x WIDE places each in registers,
+// by fours: a work-item has four neighbouring rows and columns, and the next four SIDE fours away. They
+// share pieces of both factors, DEPTH terms of the block's rows and columns, in local memory. There are
+// two of each: while one is worked on, every work-item reads its part of the next piece into registers,
+// and then puts it down in the other. So there is one barrier for a piece. SKEW numbers lie between two
+// terms, so that work-items which put down terms of one row meet different banks.
 
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)
@@ -167,45 +171,116 @@ __kernel void gemm(__global const T *restrict a, __global const T *restrict b, _
 }
 
 #else
-#define BLOCK (SIDE * EACH) // height and width of a block
+#define ITEMS (SIDE * SIDE)
+#define ROWS (SIDE * HIGH) // of a block
+#define COLUMNS (SIDE * WIDE)
+typedef JOIN(W, 4) FOUR;
+typedef W LEFT[DEPTH][ROWS + SKEW];
+typedef W RIGHT[DEPTH][COLUMNS + SKEW];
 
-// A piece of a factor: DEPTH terms of BLOCK lines (rows of a, columns of b), term after term. So many
-// `lines` and `terms` are there; `line` and `term` are the steps in it. Neighbours read neighbours.
-static inline void share(__global const T *from, __local W (*to)[BLOCK], const uint lines,
-                         const uint terms, const ulong line, const ulong term) {
-    for (uint n = get_local_id(1) * SIDE + get_local_id(0); n < BLOCK * DEPTH; n += SIDE * SIDE) {
-        const uint i = term == 1 ? n / DEPTH : n % BLOCK, k = term == 1 ? n % DEPTH : n / BLOCK;
-        to[k][i] = i < lines && k < terms ? (W)from[i * line + k * term] : (W)0;
+// What a work-item reads of a piece, DEPTH terms of `block` lines (rows of a, columns of b): from its
+// first number on every so many lines and terms, so that neighbours read neighbours.
+typedef struct { uint line, term, lines, terms; } Part;
+static inline Part part_of(const uint id, const uint block, const bool along) {
+    const Part terms_first = {id / DEPTH, id % DEPTH, ITEMS / DEPTH, 0};
+    const Part lines_first = {id % block, id / block, 0, ITEMS / block};
+    return along ? terms_first : lines_first;
+}
+
+// The `s`th of them, `step` after `step` from the first one: 0 where the matrix has no such line or
+// term.
+static inline W number(__global const T *first, const Part part, const uint s, const ulong step,
+                       const uint lines, const uint terms) {
+    const bool there = part.line + s * part.lines < lines && part.term + s * part.terms < terms;
+    return there ? (W)first[s * step] : (W)0;
+}
+
+static inline void add_row(FOUR *sum, const W left, const FOUR *right) {
+#pragma unroll
+    for (uint j = 0; j < WIDE / 4; j++) sum[j] = fma((FOUR)(left), right[j], sum[j]);
+}
+
+// Add the products of a piece's terms to what a work-item sums.
+static inline void add_piece(__local LEFT *a, __local RIGHT *b, FOUR sum[HIGH][WIDE / 4],
+                             const uint y, const uint x) {
+#pragma unroll
+    for (uint k = 0; k < DEPTH; k++) {
+        FOUR right[WIDE / 4];
+#pragma unroll
+        for (uint j = 0; j < WIDE / 4; j++)
+            right[j] = *(__local const FOUR *)&(*b)[k][4 * (x + j * SIDE)];
+#pragma unroll
+        for (uint i = 0; i < HIGH; i += 4) {
+            const FOUR left = *(__local const FOUR *)&(*a)[k][4 * y + i * SIDE];
+            add_row(sum[i], left.x, right);
+            add_row(sum[i + 1], left.y, right);
+            add_row(sum[i + 2], left.z, right);
+            add_row(sum[i + 3], left.w, right);
+        }
     }
+}
+
+// Write as many of four neighbouring places as there are.
+static inline void write_four(__global T *out, const FOUR sum, const uint there, const T alpha,
+                              const T beta) {
+    if (there > 0) write_out(out, sum.x, alpha, beta);
+    if (there > 1) write_out(out + 1, sum.y, alpha, beta);
+    if (there > 2) write_out(out + 2, sum.z, alpha, beta);
+    if (there > 3) write_out(out + 3, sum.w, alpha, beta);
 }
 
 __kernel __attribute__((reqd_work_group_size(SIDE, SIDE, 1)))
 void gemm(__global const T *restrict a, __global const T *restrict b, __global T *out,
           SIZES, PLACES, const T alpha, const T beta) {
-    __local W left[DEPTH][BLOCK], right[DEPTH][BLOCK];
-    const uint row = get_group_id(1) * BLOCK, column = get_group_id(0) * BLOCK;
-    const uint y = get_local_id(1), x = get_local_id(0);
-    a += a_at + row * a_row;
-    b += b_at + column * b_column;
+    __local LEFT left[2] __attribute__((aligned(sizeof(FOUR))));
+    __local RIGHT right[2] __attribute__((aligned(sizeof(FOUR))));
+    const uint row = get_group_id(1) * ROWS, column = get_group_id(0) * COLUMNS;
+    const uint y = get_local_id(1), x = get_local_id(0), id = y * SIDE + x;
+    const Part of_a = part_of(id, ROWS, a_k == 1), of_b = part_of(id, COLUMNS, b_k == 1);
+    const ulong a_step = of_a.lines * a_row + of_a.terms * a_k,
+        b_step = of_b.lines * b_column + of_b.terms * b_k;
+    W next_left[ROWS * DEPTH / ITEMS], next_right[COLUMNS * DEPTH / ITEMS];
+    FOUR sum[HIGH][WIDE / 4];
+    a += a_at + (row + of_a.line) * a_row + of_a.term * a_k;
+    b += b_at + (column + of_b.line) * b_column + of_b.term * b_k;
+    out += out_at;
 
-    W sum[EACH][EACH];
-    for (uint i = 0; i < EACH; i++)
-        for (uint j = 0; j < EACH; j++) sum[i][j] = 0;
-    for (uint k = 0; k < inner; k += DEPTH) {
-        share(a + k * a_k, left, rows - row, inner - k, a_row, a_k);
-        share(b + k * b_k, right, columns - column, inner - k, b_column, b_k);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint term = 0; term < DEPTH; term++)
-            for (uint i = 0; i < EACH; i++)
-                for (uint j = 0; j < EACH; j++)
-                    sum[i][j] = fma(left[term][y + i * SIDE], right[term][x + j * SIDE], sum[i][j]);
+#pragma unroll
+    for (uint i = 0; i < HIGH; i++)
+#pragma unroll
+        for (uint j = 0; j < WIDE / 4; j++) sum[i][j] = (FOUR)0;
+    // piece after piece: it is read, then the one before is worked on, then it is put down
+    const uint pieces = (inner + DEPTH - 1) / DEPTH;
+    for (uint piece = 0; piece <= pieces; piece++, a += DEPTH * a_k, b += DEPTH * b_k) {
+        const uint terms = inner - piece * DEPTH, side = piece % 2;
+        if (piece < pieces) {
+#pragma unroll
+            for (uint s = 0; s < ROWS * DEPTH / ITEMS; s++)
+                next_left[s] = number(a, of_a, s, a_step, rows - row, terms);
+#pragma unroll
+            for (uint s = 0; s < COLUMNS * DEPTH / ITEMS; s++)
+                next_right[s] = number(b, of_b, s, b_step, columns - column, terms);
+        }
+        if (piece > 0) add_piece(&left[!side], &right[!side], sum, y, x);
+        if (piece < pieces) {
+#pragma unroll
+            for (uint s = 0; s < ROWS * DEPTH / ITEMS; s++)
+                left[side][of_a.term + s * of_a.terms][of_a.line + s * of_a.lines] = next_left[s];
+#pragma unroll
+            for (uint s = 0; s < COLUMNS * DEPTH / ITEMS; s++)
+                right[side][of_b.term + s * of_b.terms][of_b.line + s * of_b.lines] = next_right[s];
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    for (uint i = 0; i < EACH; i++)
-        for (uint j = 0; j < EACH; j++) {
-            const uint to_row = row + y + i * SIDE, to_column = column + x + j * SIDE;
+#pragma unroll
+    for (uint i = 0; i < HIGH; i++)
+#pragma unroll
+        for (uint j = 0; j < WIDE / 4; j++) {
+            const uint to_row = row + 4 * y + i / 4 * 4 * SIDE + i % 4,
+                to_column = column + 4 * (x + j * SIDE);
             if (to_row < rows && to_column < columns)
-                write_out(out + out_at + (ulong)to_row * columns + to_column, sum[i][j], alpha, beta);
+                write_four(out + (ulong)to_row * columns + to_column, sum[i][j], columns - to_column,
+                           alpha, beta);
         }
 }
 #endif

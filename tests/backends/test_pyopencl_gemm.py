@@ -20,7 +20,11 @@ PROCESSORS = st.builds(
     partial(Facts, processor=True, cache=0), units=st.integers(1, 300),
     register=st.sampled_from(REGISTERS), local=st.integers(LEAST, 4 << 20),
 )  # fmt: skip
-GPU = Facts(processor=False, units=20, register=16, local=LEAST, cache=0)
+GPUS = st.builds(
+    partial(Facts, processor=False, register=16, cache=0), units=st.integers(1, 300),
+    local=st.integers(LEAST, 256 << 10), group=st.sampled_from((64, 256, 1024)),
+    sums=st.sampled_from((32, 64)),
+)  # fmt: skip
 ITEMSIZE = st.sampled_from([4, 8])
 
 
@@ -56,20 +60,39 @@ def test_a_small_product_wakes_one_core(facts, itemsize, size):
     assert cut(facts, itemsize, (1, 1, size)).groups == (1, 1)
 
 
-@given(ITEMSIZE, st.tuples(SIZE, SIZE, SIZE))
-def test_blocks_of_a_gpu_cover_a_product_once(itemsize, sizes):
-    """With whole groups of work-items, in the memory that every device has."""
-    found = cut(GPU, itemsize, sizes)
-    block = found.constants["SIDE"] * found.constants["EACH"]
-    for whole, groups in zip(sizes[1::-1], found.groups, strict=True):
+@given(GPUS, ITEMSIZE, st.tuples(SIZE, SIZE, SIZE))
+def test_blocks_of_a_gpu_cover_a_product_once(facts, itemsize, sizes):
+    """With whole groups of work-items, in the memory and registers that the device has.
+
+    Each work-item reads as many numbers of a piece as any other.
+    """
+    found = cut(facts, itemsize, sizes)
+    side, high, wide, depth, skew = found.constants.values()
+    for whole, groups, block in zip(
+        sizes[1::-1], found.groups, (side * wide, side * high), strict=True
+    ):
         assert (groups - 1) * block < whole <= groups * block
-    assert found.everything == tuple(n * found.constants["SIDE"] for n in found.groups)
-    assert 2 * block * found.constants["DEPTH"] * itemsize <= GPU.local
+        assert block * depth % side**2 == block % 4 == 0
+    assert found.everything == tuple(n * side for n in found.groups)
+    assert side * side <= facts.group
+    assert 2 * depth * (side * (high + wide) + 2 * skew) * itemsize <= facts.local
+    assert high * wide * itemsize <= 4 * facts.sums
+
+
+@given(GPUS, ITEMSIZE)
+def test_a_large_product_has_the_largest_blocks_and_a_small_one_busies_the_units(facts, itemsize):
+    large, small = (cut(facts, itemsize, (n, n, n)).constants for n in (20_000, 64))
+    assert large["SIDE"] * large["HIGH"] >= small["SIDE"] * small["HIGH"]
+    across, down = cut(facts, itemsize, (2048, 2048, 9)).groups
+    assert across * down >= 0.75 * facts.units
 
 
 WAYS = {
     "as it is": {}, "narrow registers": {"register": 16}, "half as wide": {"register": 32},
-    "little memory": {"local": LEAST}, "as a GPU": {"processor": False},
+    "little memory": {"local": LEAST}, "as a GPU": {"processor": False, "units": 1},
+    "a GPU with little memory": {"processor": False, "units": 1, "local": LEAST},
+    "a GPU with few registers": {"processor": False, "units": 1, "sums": 32},
+    "a GPU with many units": {"processor": False, "units": 1000},
 }  # fmt: skip
 
 

@@ -37,6 +37,8 @@ _CHECKED = 4 << 20  # bytes of a buffer, from which on the host is asked for roo
 REGISTERS = (64, 32, 16)  # bytes of the vectors that processors have
 LANES = 16  # numbers of a vector that a kernel works on, where the compiler makes do with it
 _COMPILED_FOR: dict[tuple[str, ...], int] = {}  # to ask a compiler takes as long as a kernel
+# A thread of NVIDIA's and AMD's GPUs has some 200 registers, one of Intel's 4 KB for 16 work-items.
+_SUMS, _SUMS_OF = 64, {0x8086: 32}
 _BUILDING = threading.Lock()  # warnings are caught for the whole process, not for a thread
 # A driver may know the processor's registers better than its compiler does: PoCL 3.0's wheel, with
 # LLVM 14, compiles for a Zen 4 as for a Zen 3, but calls functions that were built for AVX-512, and
@@ -108,6 +110,8 @@ class Facts:
     local: int  # bytes that a work-group has of its own
     cache: int  # bytes of the last one
     narrow: bool = False  # no vector may be wider than `register`: the compiler fails at it
+    group: int = 256  # work-items of a group at most
+    sums: int = _SUMS  # numbers of 32 bits that a work-item of a GPU may sum in registers
 
     @classmethod
     def of(cls, native: Any, context: Any) -> Facts:
@@ -129,6 +133,8 @@ class Facts:
             local=int(native.local_mem_size),
             cache=int(native.global_mem_cache_size),
             narrow=used < register,
+            group=int(native.max_work_group_size),
+            sums=_SUMS_OF.get(int(native.vendor_id), _SUMS),
         )
 
     def lanes(self, itemsize: int) -> int:
@@ -294,8 +300,14 @@ _WIDEST, _HIGHEST = 256, 696  # columns and rows of a block at most: whole tiles
 _WORTH = 1 << 18  # multiply-adds of a block for which another core is woken
 _ROUNDS = 4  # blocks for each core, beyond which an uneven number of them costs little
 
-# Of a GPU's block: work-items along a side, places of each along a side, terms at a time.
-_SIDE, _EACH, _TERMS = 16, 4, 16
+# Of a GPU: work-items along a side of a group, rows and columns that each sums, and terms of a
+# piece. The larger a block is, the less is read for each of its sums. NVIDIA's assembler has 127
+# registers for the first one in 32 bits, and spills none: a multiprocessor holds two such groups.
+_BLOCKS = (
+    (16, 8, 8, 8), (16, 8, 4, 16), (16, 8, 4, 8), (16, 4, 4, 16), (16, 4, 4, 8), (8, 4, 4, 8),
+)  # fmt: skip
+_SKEW = 4  # numbers between two terms of a piece
+_BUSY = 0.75  # of the units have a block, or blocks are made smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,9 +364,7 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
     """
     rows, columns, inner = sizes
     if not facts.processor:
-        block = _SIDE * _EACH
-        constants = {"SIDE": _SIDE, "EACH": _EACH, "DEPTH": _TERMS}
-        return Cut(constants, (_parts(columns, block), _parts(rows, block)), (_SIDE, _SIDE))
+        return _block_of_gpu(facts, itemsize, rows, columns)
     lanes = facts.register // itemsize
     tile_rows, vectors = _TILES[facts.register]
     if columns <= lanes:
@@ -377,6 +387,19 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
         (height, width),
         (depth * tile_rows, depth * width, height * width),
     )
+
+
+def _block_of_gpu(facts: Facts, itemsize: int, rows: int, columns: int) -> Cut:
+    """Return the largest blocks that a GPU can hold, and of which most of its units have one."""
+    for side, high, wide, depth in _BLOCKS:
+        groups = _parts(columns, side * wide), _parts(rows, side * high)
+        piece = depth * (side * (high + wide) + 2 * _SKEW) * itemsize
+        fits = side * side <= facts.group and 2 * piece <= facts.local
+        fits = fits and high * wide * itemsize <= 4 * facts.sums
+        if fits and groups[0] * groups[1] >= _BUSY * facts.units:
+            break
+    constants = {"SIDE": side, "HIGH": high, "WIDE": wide, "DEPTH": depth, "SKEW": _SKEW}
+    return Cut(constants, groups, (side, side))
 
 
 def _even(whole: int, most: int, step: int) -> int:
