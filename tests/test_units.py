@@ -35,8 +35,8 @@ def test_numbers_are_listed_as_the_kernel_does(numbers, text):
 
 
 @pytest.mark.parametrize(("read", "texts"), [
-    (duration, {"30": 30.0, "30s": 30.0, "500ms": 0.5, "2m": 120.0, "1h": 3600.0, "0.5": 0.5,
-                " 8s ": 8.0}),
+    (duration, {"30": 30.0, "30s": 30.0, "500ms": 0.5, "2m": 120.0, "10min": 600.0, "1h": 3600.0,
+                "0.5": 0.5, " 8s ": 8.0}),
     (nbytes, {"400": 400, "1B": 1, "4KiB": 4096, "4 KiB": 4096, "1kB": 1000, "1KB": 1000,
               "1MB": 10**6, "1.5MiB": 3 * 2**19, "2GiB": 2**31, "1TB": 10**12, "0.5KiB": 512}),
     (share, {text: pytest.approx(value, rel=1e-15) for text, value in (

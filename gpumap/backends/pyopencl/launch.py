@@ -301,12 +301,12 @@ _WORTH = 1 << 18  # multiply-adds of a block for which another core is woken
 _ROUNDS = 4  # blocks for each core, beyond which an uneven number of them costs little
 
 # Of a GPU: work-items along a side of a group, rows and columns that each sums, and terms of a
-# piece. The larger a block is, the less is read for each of its sums. NVIDIA's assembler has 127
-# registers for the first one in 32 bits, and spills none: a multiprocessor holds two such groups.
-_BLOCKS = (
+# piece. The larger a block is, the less is read for each of its sums. NVIDIA's assembler needs 128
+# registers for the first one in 32 bits (benchmarks/assembled.py): a multiprocessor holds two.
+BLOCKS = (
     (16, 8, 8, 8), (16, 8, 4, 16), (16, 8, 4, 8), (16, 4, 4, 16), (16, 4, 4, 8), (8, 4, 4, 8),
 )  # fmt: skip
-_SKEW = 4  # numbers between two terms of a piece
+SKEW = 4  # numbers between two terms of a piece
 _BUSY = 0.75  # of the units have a block, or blocks are made smaller
 
 
@@ -389,16 +389,22 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
     )
 
 
+def fits(facts: Facts, itemsize: int, block: tuple[int, int, int, int]) -> bool:
+    """Return whether a GPU has the work-items, registers and local memory for a block."""
+    side, high, wide, depth = block
+    piece = depth * (side * (high + wide) + 2 * SKEW) * itemsize  # of both factors
+    registers = high * wide * itemsize <= 4 * facts.sums
+    return registers and side * side <= facts.group and 2 * piece <= facts.local
+
+
 def _block_of_gpu(facts: Facts, itemsize: int, rows: int, columns: int) -> Cut:
     """Return the largest blocks that a GPU can hold, and of which most of its units have one."""
-    for side, high, wide, depth in _BLOCKS:
+    for block in BLOCKS:
+        side, high, wide, depth = block
         groups = _parts(columns, side * wide), _parts(rows, side * high)
-        piece = depth * (side * (high + wide) + 2 * _SKEW) * itemsize
-        fits = side * side <= facts.group and 2 * piece <= facts.local
-        fits = fits and high * wide * itemsize <= 4 * facts.sums
-        if fits and groups[0] * groups[1] >= _BUSY * facts.units:
+        if fits(facts, itemsize, block) and groups[0] * groups[1] >= _BUSY * facts.units:
             break
-    constants = {"SIDE": side, "HIGH": high, "WIDE": wide, "DEPTH": depth, "SKEW": _SKEW}
+    constants = {"SIDE": side, "HIGH": high, "WIDE": wide, "DEPTH": depth, "SKEW": SKEW}
     return Cut(constants, groups, (side, side))
 
 
