@@ -55,6 +55,21 @@ def test_every_name_is_one_of_the_installed_cupy(standin):
     assert sum(real[n] is not None for n in own) >= 0.7 * len(own)  # the others tell no parameters
 
 
+def test_a_launch_is_as_strict_as_the_drivers(standin):
+    """What CUDA refuses has its status; what it leaves undefined is `Misuse`."""
+    found = _python(["-c", PROGRAMS["launches"]], environment(standin, devices=2))
+    refused = {"device": 400, "grid": 1, "block": 1}
+    undefined = ("missing", "long", "elsewhere", "host", "function", "stream")
+    assert found == {
+        "right": None,
+        **{name: f"CUDADriverError {status}" for name, status in refused.items()},
+        **dict.fromkeys(undefined, "Misuse"),
+        "none": 0,
+        "none again": 0,
+        "as before": True,
+    }
+
+
 def alike(own, real):
     """Return whether both are one: what CuPy has more may only come behind."""
     if not isinstance(own, list):

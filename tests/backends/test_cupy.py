@@ -31,7 +31,7 @@ def test_a_stream_of_another_device_leaves_the_device_as_it_was():
 def test_a_type_without_kernels_is_unsupported():
     """CUDA has products of bfloat16, and gpumap no kernels of it."""
     with pytest.raises(Unsupported):
-        Kernels(SimpleNamespace(ref="cuda0"), nullcontext()).prepared(
+        Kernels(SimpleNamespace(ref="cuda0"), nullcontext(), 0, 0).prepared(
             [("fill", "bfloat16", (), 4)], {}
         )
 

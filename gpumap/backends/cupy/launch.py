@@ -6,11 +6,14 @@ A product has its arithmetic named in each call: CuPy's own follow environment v
 
 from __future__ import annotations
 
+import ctypes
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpumap.backends.base import NativeBuffer, Peak, Product, Session, require
+from gpumap.backends.third_party import third_party_errors
 from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP, KERNELS
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 Call = tuple[str, str, tuple[Any, ...], int]
 
 _BLOCK = 256  # threads
+_WORD = 8  # bytes
 # Element -> its type in CUDA C++, and what the text needs for it.
 _TYPES = {
     "float16": ("__half", "-DHALF", "-DREAL=float"),
@@ -52,29 +56,45 @@ class CupyBuffer(NativeBuffer):
 class Kernels:
     """The kernels of one session, each built the first time that it is requested."""
 
-    def __init__(self, device: Device, current: Current) -> None:
-        self._device = device
-        self._current = current
+    def __init__(self, device: Device, current: Current, stream: int, context: int) -> None:
+        self._device, self._current = device, current
+        self._stream, self._context = stream, context
         self._built: dict[tuple[Any, ...], Any] = {}
 
     def prepared(self, calls: Sequence[Call], constants: Mapping[str, int]) -> Callable[[], None]:
-        """Return what queues kernels one after the other."""
-        current = self._current
-        with current:
-            ready = [
-                (
-                    self._of(kernel, dtype, constants),
-                    *_grid(kernel, dtype, size),
-                    (*given, np.uint64(size)),
-                )
-                for kernel, dtype, given, size in calls
-                if size or KERNELS[kernel].group
-            ]
+        """Return what queues kernels one after the other, and keeps the memory that they use."""
+        launches = []
+        with self._current:
+            for kernel, dtype, given, size in calls:
+                if size or KERNELS[kernel].group:
+                    built = self._of(kernel, dtype, constants)
+                    packed = _packed((*given, np.uint64(size)))
+                    at = ctypes.addressof(packed)
+                    call = (built.ptr, *_grid(kernel, dtype, size), 0, self._stream, at, 0)
+                    launches.append((call, (built, packed, given)))
+        return self._queueing(launches)
+
+    def _queueing(self, launches: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
+        """Return what calls the driver once for each launch, in the device's context.
+
+        A thread that has called no CUDA yet has none, and CuPy's `Device` gives it none.
+        """
+        from cupy.cuda import driver
+
+        context, launch, set_current = self._context, driver.launchKernel, driver.ctxSetCurrent
 
         def queue() -> None:
-            with current:
-                for kernel, grid, block, arguments in ready:
-                    kernel(grid, block, arguments)
+            try:
+                before = driver.ctxGetCurrent()
+                try:
+                    set_current(context)
+                    for call, _used in launches:
+                        launch(*call)
+                finally:
+                    set_current(before)
+            except Exception:
+                with third_party_errors(self._device):
+                    raise
 
         return queue
 
@@ -95,16 +115,34 @@ class Kernels:
             options += [f"-D{constant}={value}" for constant, value in constants.items()]
             code = KERNELS[name].text("cuda")
             module = cupy.RawModule(code=code, options=tuple(options))
-            self._built[key] = module.get_function(name)
+            self._built[key] = module.get_function(name).kernel
         return self._built[key]
 
 
-def _grid(kernel: str, dtype: Any, size: int) -> tuple[tuple[int], tuple[int]]:
-    """Return the blocks of a launch, and the threads of each."""
+def _packed(arguments: Sequence[Any]) -> Any:
+    """Return a kernel's parameters as CUDA reads them: the address of each value, then the values.
+
+    A value has a word, of which the first bytes are its own; a buffer is where it is, and from
+    which element on.
+    """
+    values: list[int] = []
+    for value in arguments:
+        if isinstance(value, CupyBuffer):
+            values += [value.address, 0]  # a view's address is its own
+        else:
+            values.append(int.from_bytes(value.tobytes(), "little"))
+    packed = (ctypes.c_uint64 * (2 * len(values)))()
+    first = ctypes.addressof(packed) + _WORD * len(values)
+    packed[:] = [*range(first, first + _WORD * len(values), _WORD), *values]
+    return packed
+
+
+def _grid(kernel: str, dtype: Any, size: int) -> tuple[int, ...]:
+    """Return the blocks of a launch, and the threads of each, in three dimensions."""
     known = KERNELS[kernel]
     if known.group is None:
-        return (-(-size // _BLOCK),), (_BLOCK,)
-    return (known.parts(size, numpy_dtype(dtype)),), (known.group,)
+        return -(-size // _BLOCK), 1, 1, _BLOCK, 1, 1
+    return known.parts(size, numpy_dtype(dtype)), 1, 1, known.group, 1, 1
 
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
@@ -120,6 +158,7 @@ _PRODUCTS = {
     "float64": (1, 70),  # CUDA_R_64F, CUBLAS_COMPUTE_64F
 }
 _FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
+_name = cache(lambda dtype: dtype.name)  # of a type: NumPy makes it anew each time, in 2 us
 
 # Compute capability -> FLOP of one multiprocessor in one clock, dense, sums in 32 bits for narrow
 # types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022), and
@@ -149,7 +188,7 @@ class Products:
     def queue(self, product: Product, repeat: int) -> None:
         """Queue a product, `repeat` times."""
         a, b, out, (rows, columns, inner), transpose, *scale, tf32 = product
-        element = out.dtype.name
+        element = _name(out.dtype)
         if element not in ("float32", "float64"):
             require(self._session, element, f"{element} products")
         if not rows * columns:
@@ -163,9 +202,9 @@ class Products:
         left = (b.address, kind, max(b.shape[1], 1))
         right = (a.address, kind, max(a.shape[1], 1))
         operations = [_TRANSPOSED if t else _NOT_TRANSPOSED for t in reversed(transpose)]
-        scales = np.array(scale, "float64" if element == "float64" else "float32")
-        alpha_at = scales.ctypes.data
-        beta_at = alpha_at + scales.itemsize
+        scales = ((ctypes.c_double if element == "float64" else ctypes.c_float) * 2)(*scale)
+        alpha_at = ctypes.addressof(scales)
+        beta_at = alpha_at + ctypes.sizeof(scales) // 2
         with self._current:
             call = (
                 self._opened(), *operations, columns, rows, inner, alpha_at, *left, *right,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
-from cupy.cuda import runtime
+from cupy.cuda import driver, runtime
 
 from gpumap.backends.base import (
     EventMark,
@@ -62,8 +62,9 @@ class CupySession(Session):
         self._closed = False
         with third_party_errors(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
+            context = driver.ctxGetCurrent()  # a stream is made in the device's own
         self._current = Current(device, on, self._stream)
-        self._kernels = Kernels(device, self._current)
+        self._kernels = Kernels(device, self._current, self.stream, context)
         self._products = Products(self, self._current)
         self._host_times = DeviceClock(self, clock)
 
@@ -123,20 +124,17 @@ class CupySession(Session):
         """Return what queues a kernel as `run` would, with its arguments as CUDA takes them."""
         known = kernel_named(kernel, self)
         dtype = known.element(arguments, size)
-        flat: list[Any] = []
-        for kind, argument in zip(known.arguments, arguments, strict=True):
-            if isinstance(argument, CupyBuffer):
-                flat += [argument.native, np.uint64(0)]  # a view's address is its own
-            else:
-                flat.append(np.uint64(argument) if kind == "count" else dtype.type(argument))
+        numbers = {"count": np.uint64, "scalar": dtype.type}
+        pairs = zip(known.arguments, arguments, strict=True)
+        given = [numbers[kind](given) if kind in numbers else given for kind, given in pairs]
         built = known.constants(arguments, size)
-        launches = [(kernel, dtype.name, tuple(flat), size)]
+        launches = [(kernel, dtype.name, tuple(given), size)]
         if (parts := known.parts(size, dtype)) > 1:  # of a reduction, which is then reduced
-            results = self.empty((parts,), dtype.name).native
-            (source, target) = (flat[0:2], flat[2:4])
+            results = self.empty((parts,), dtype.name)
+            source, target = given
             launches = [
-                (kernel, dtype.name, (*source, results, np.uint64(0)), size),
-                (kernel, dtype.name, (results, np.uint64(0), *target), parts),
+                (kernel, dtype.name, (source, results), size),
+                (kernel, dtype.name, (results, target), parts),
             ]
         return self._kernels.prepared(launches, built)
 

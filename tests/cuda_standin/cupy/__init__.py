@@ -13,6 +13,7 @@ import numpy as np
 from cupy import _gpu, _math
 from cupy._gpu import CURRENT, Event, PinnedMemory, get_elapsed_time
 from cupy._kernels import RawModule as RawModule
+from cupy._kernels import launchKernel
 
 __version__ = "14.2.0+simulated"
 _ATTRIBUTES = {19: 1, 36: 3201000, 37: 6144, 86: 0, 88: 0, 100: 0}  # as an H200 behind PCIe
@@ -85,11 +86,12 @@ class Device:
 
     def __enter__(self):
         self._before.append(CURRENT.device)
-        CURRENT.device = self.id
+        if self.id != CURRENT.device:
+            CURRENT.use(self.id)
         return self
 
     def __exit__(self, *error):
-        CURRENT.device = self._before.pop()
+        CURRENT.use(self._before.pop())
 
     @property
     def compute_capability(self):
@@ -100,6 +102,7 @@ class Stream:
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):  # noqa: FBT002
         if null or ptds or priority is not None or not non_blocking:
             raise _gpu.Misuse("only streams that do not wait for the legacy stream are here")
+        CURRENT.use(CURRENT.device)
         self._queue = _gpu.Queue(CURRENT.device)
         self.ptr, self.device_id = self._queue.ptr, CURRENT.device
 
@@ -219,6 +222,7 @@ MODULES = {
         deviceGetPCIBusId, deviceGetAttribute, deviceCanAccessPeer, deviceEnablePeerAccess,
         memcpyAsync, memcpyPeerAsync, _gpu.CUDARuntimeError, _CONSTANTS,
     ),
+    "cupy.cuda.driver": (_gpu.ctxGetCurrent, _gpu.ctxSetCurrent, launchKernel, {}),
     "cupy.cuda.device": (Device, {}),
     "cupy.cuda.nccl": (
         _math.NcclCommunicator, _math.groupStart, _math.groupEnd,
@@ -227,6 +231,7 @@ MODULES = {
     "cupy_backends.cuda.libs.cublas": (
         _math.create, _math.destroy, _math.setMathMode, _math.gemmEx, _math.CUBLASError, {},
     ),
+    "cupy_backends.cuda.api.driver": (_gpu.CUDADriverError, {}),
     "cupy_backends.cuda.api.runtime": (_gpu.CUDARuntimeError, {}),
 }  # fmt: skip
 

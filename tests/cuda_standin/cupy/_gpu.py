@@ -26,6 +26,7 @@ TOTAL = 4 << 30  # bytes of each device
 LOCK = threading.RLock()
 POISON, GUARD, FENCE = 0xFF, 64, 0xC5  # NaN in every type; bytes around each block, and their value
 _DEVICE = 1 << 56  # no address of the host has this bit
+_CONTEXTS = 0x4000_0000  # the handle of the first device's context
 _STATUS = {
     2: "cudaErrorMemoryAllocation", 400: "cudaErrorInvalidResourceHandle",
     101: "cudaErrorInvalidDevice", 600: "cudaErrorNotReady",
@@ -46,6 +47,15 @@ class CUDARuntimeError(RuntimeError):
 CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
 
 
+class CUDADriverError(RuntimeError):
+    def __init__(self, status):
+        super().__init__(f"CUDA_ERROR {status}: the stand-in says so")
+        self.status = status
+
+
+CUDADriverError.__module__ = "cupy_backends.cuda.api.driver"
+
+
 class OutOfMemoryError(MemoryError):
     def __init__(self, size, total, limit=0):
         super().__init__(f"Out of memory allocating {size} bytes ({total} of {limit} so far).")
@@ -61,8 +71,16 @@ def fault(kind):
 
 
 class _Current(threading.local):
-    device = 0
-    streams = ()
+    """What a thread has chosen; a new one has no context, and no call but `use` gives it one."""
+
+    chosen, context, streams = 0, 0, ()
+
+    @property
+    def device(self):
+        return self.context - _CONTEXTS if self.context else self.chosen
+
+    def use(self, device):
+        self.chosen, self.context = device, _CONTEXTS + device
 
     @property
     def stream(self):
@@ -112,6 +130,17 @@ class Queue:
                 job = self.jobs.popleft()
                 self.done += 1
                 job()
+
+
+def ctxGetCurrent():  # noqa: N802 - CuPy's names, here and below
+    return CURRENT.context
+
+
+def ctxSetCurrent(ctx):  # noqa: N802
+    """Let a context be current, whatever device was chosen; 0: none."""
+    if ctx and ctx - _CONTEXTS not in range(DEVICES):
+        raise CUDADriverError(201)
+    CURRENT.context = ctx
 
 
 def queue_at(ptr):
@@ -237,10 +266,10 @@ def _moved(call, local, remote, nbytes):
     """Let the kernel move bytes of this process: a page that is gone is an error, no crash."""
     near, far = (ctypes.byref(_Part(at, nbytes)) for at in (local, remote))
     if call(os.getpid(), near, 1, far, 1, 0) != nbytes:
-        raise Misuse("pageable memory was freed before the copy has run")
+        raise Misuse("memory of the host was freed before it was used")
 
 
-def read_pageable(address, nbytes):
+def read_host(address, nbytes):
     out = np.empty(nbytes, np.uint8)
     _moved(_libc.process_vm_readv, out.ctypes.data, address, nbytes)
     return out
@@ -268,7 +297,7 @@ def upload(target, source, nbytes, queue):
         alive(there)
         if pinned:
             alive(pinned)
-        view[:] = pinned.bytes[at : at + nbytes] if pinned else read_pageable(source, nbytes)
+        view[:] = pinned.bytes[at : at + nbytes] if pinned else read_host(source, nbytes)
         if fault("wrong-byte") and nbytes > 1 << 12:
             view[nbytes // 2] ^= 0x40
 
