@@ -263,7 +263,7 @@ def _absent(
         message = f"{entry.ref} is not there" + (f": {known}" if known else "")
         hint: str | None = _there(entry.ref, found, taken)
     else:
-        reasons = "; ".join([*(f"{p.name}: {_why_not(kind, p)}" for p in probes), *hiding])
+        reasons = "; ".join([*_reasons(kind, probes), *hiding])
         message = f"no backend can drive {entry.ref}: {reasons or 'gpumap has none for it'}"
         hint = remedy(kind, probes)
     text = f"{entry.name}: {message}"
@@ -282,6 +282,14 @@ def _kept_from(topology: Topology) -> list[str]:
     if allowed == topology.online:
         return []
     return [f"this process may run on {allowed} of {topology.online} processors"]
+
+
+def _reasons(kind: Kind, probes: Sequence[Probe]) -> list[str]:
+    """Return why no backend drives a kind: of a machine without such a GPU that alone."""
+    from gpumap.machine.cuda import NO_GPU
+
+    every = [f"{probe.name}: {_why_not(kind, probe)}" for probe in probes]
+    return [text for text in every if NO_GPU.reason in text] or every
 
 
 def _why_not(kind: Kind, probe: Probe) -> str:

@@ -241,9 +241,10 @@ class BenchmarkRun:
         against = self._request.gate.against
         if against is None or self._request.every:  # of several backends the report is the whole
             return
-        from gpumap.app.comparison import refuse_unlike
+        from gpumap.app.comparison import refuse_broken, refuse_unlike
         from gpumap.judge.comparability import hardware
 
+        refuse_broken(against.base, "base")  # of a skipped one only now
         apart = hardware(against.base.fingerprint, self._draft.fingerprint)
         refuse_unlike(against.base, simulated=self._draft.simulated, apart=apart)
 

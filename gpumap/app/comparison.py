@@ -22,6 +22,7 @@ from gpumap.judge.compare import (
     why,
 )
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
+from gpumap.judge.headline import MAYBE
 from gpumap.judge.pairs import comparable, share
 from gpumap.model import Compared, Problem, Verdict, replace
 from gpumap.results.outcomes import figure
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.model import Report
 
+_KINDS = ("bench", "transfer-cost", "selftest")
 _PASSED = 0  # the exit code of what is said, and let pass
 _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, on sound devices"
+_OTHER_KIND = "compare reports of `bench` or `transfer-cost`; for a program, `scale --expect`"
 _MEASURE_DRY = "measure it without --dry-run"
 _REGRESSION = "find what changed; if it is meant, NEW is the next base"
-_DEVICE = "measure the base again on this machine as it is now; gpumap doctor looks for a cause"
+_DEVICE = "see what differs between both runs; if it is meant, measure the base again as it is now"
 _REFUSED = ("not-comparable", "other-machine")
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass: gpumap compare BASE NEW --allow-missing"
@@ -68,8 +71,9 @@ def base_of(path: Path, terms: Terms) -> Baseline:
     from gpumap.model import io
 
     base = io.read(path)
-    refuse_broken(base, "base")
-    check_patterns(comparable(base), terms.judge)
+    if base.status != SKIPPED:  # where the device is absent still, nothing is compared
+        refuse_broken(base, "base")
+        check_patterns(comparable(base), terms.judge)
     return Baseline(str(path), base, terms)
 
 
@@ -90,13 +94,13 @@ def problems_of(
 ) -> tuple[Problem, ...]:
     """Return what verdicts mean for the exit code; `hint`: of a regression."""
     compared = any(verdict.verdict in JUDGED for verdict in verdicts)
-    problems = tuple(_problems(verdicts, terms, hint))
+    problems = tuple(_problems(verdicts, terms, hint, _MISSING if compared else _SAME_ROWS))
     return problems if compared else (*problems, _NOTHING)
 
 
 def _around(base: Report, new: Report) -> list[Diagnostic]:
     """Return what differs between two runs beside their machines, as notes."""
-    return [note(f"{each}: this may be why they differ") for each in surroundings(base, new)]
+    return [note(f"{each}{MAYBE}") for each in surroundings(base, new)]
 
 
 def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
@@ -104,8 +108,8 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
 
     A run that did not come to its end keeps its exit code, and is not compared.
     """
-    if any(problem.diagnostic.code in _REFUSED for problem in report.errors):
-        return report  # before it was measured
+    if report.status == SKIPPED or any(p.diagnostic.code in _REFUSED for p in report.errors):
+        return report  # before anything was measured
     if _ended_early(report):
         message = f"not compared with the base: {broken(report) or 'nothing was measured'}"
         return replace(report, notes=(*report.notes, note(message)))
@@ -127,6 +131,7 @@ def refuse_broken(report: Report, which: str) -> None:
     if (why := broken(report)) is not None:
         message = f"the {which} report cannot be compared: {why}"
         hint = _MEASURE_DRY if report.plans else _MEASURE
+        hint = hint if report.kind in _KINDS else _OTHER_KIND
         raise QuestionError((Diagnostic("not-comparable", message, hint=hint),))
 
 
@@ -158,7 +163,9 @@ def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -
         raise QuestionError((Diagnostic("other-machine", message, hint=hint),))
 
 
-def _problems(verdicts: Sequence[Verdict], terms: Terms, regression: str) -> Iterator[Problem]:
+def _problems(
+    verdicts: Sequence[Verdict], terms: Terms, regression: str, missing: str
+) -> Iterator[Problem]:
     """Yield what each verdict that is no pass means for the exit code."""
     for verdict in verdicts:
         if verdict.verdict == "regression":
@@ -166,9 +173,9 @@ def _problems(verdicts: Sequence[Verdict], terms: Terms, regression: str) -> Ite
             found = Diagnostic("regression", _verdict_text(verdict, "a regression"), hint=hint)
             yield Problem(found, Exit.NO)
         elif verdict.verdict in ("missing", "new"):
-            found = Diagnostic("missing", verdict.text, hint=_MISSING)
+            found = Diagnostic("missing", verdict.text, hint=missing)
             if verdict.verdict == "new":
-                found = Diagnostic("new", verdict.text, hint=_MISSING)
+                found = Diagnostic("new", verdict.text, hint=missing)
             if terms.allow_missing:
                 let = replace(found, severity="warning", hint=_SAME_ROWS)
                 yield Problem(let, _PASSED)

@@ -26,6 +26,8 @@ def explain_words(program: Program, words: tuple[str, ...]) -> None:
     Raises:
         QuestionError: a word is no topic.
     """
+    if _matches(together := " ".join(words)):
+        words = (together,)  # `explain vs control`, without quotes
     unknown = tuple(_unknown(word) for word in dict.fromkeys(words) if not _matches(word))
     if unknown:
         raise QuestionError(unknown)
@@ -68,9 +70,9 @@ def _explained(topics: list[Topic]) -> Iterator[str]:
 def _listed() -> Iterator[str]:
     topics = _every()
     column = max(len(typed(topic)) for topic in topics)
+    yield _MORE
     for kind, heading in KINDS.items():
+        yield ""
         yield heading
         for topic in (each for each in topics if each.kind == kind):
             yield f"  {typed(topic):{column}}  {topic.summary}"
-        yield ""
-    yield _MORE

@@ -239,9 +239,10 @@ def _judged(report: Report, *, request: ScaleRequest, turn: float) -> Report:
         figure = gain.value, low, high, request.expect
         verdict = Verdict("limit", least, None, "speedup", answer, *figure)
         verdicts, text = [verdict], f"limit {least}: {interval(gain) if known else text}"
-    hint = f"raise --budget: six turns take about {few}s"
-    if known:
-        hint = _IDLE if found.cause == "cpu-contention" else _LONGER
+    hint = _IDLE if found.cause == "cpu-contention" else _LONGER
+    if not known:
+        what = _IDLE if found.cause == "cpu-contention" else "raise --budget"
+        hint = f"{what}: six turns take about {few}s"
     wrong = {
         "inconclusive": Problem(Diagnostic("inconclusive", text, hint=hint), Exit.INCONCLUSIVE),
         "fail": Problem(Diagnostic("limit", text, hint=_ASK_LESS), Exit.NO),

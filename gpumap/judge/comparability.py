@@ -21,7 +21,8 @@ def broken(report: Report) -> str | None:
         return "it is a dry run, which measures nothing"
     if report.status not in _WHOLE:
         why = f" ({report.errors[0].diagnostic.message})" if report.errors else ""
-        return f"its run failed: its status is {report.status}{why}"
+        failed = "it was skipped" if report.status == "skipped" else "its run failed"
+        return f"{failed}: its status is {report.status}{why}"
     if report.kind == "selftest":
         return "it is a self-test, which judges itself: nothing in it has a control"
     if not any(row.status == "ok" for row in report.measurements):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
 _LIMIT = "limit"
+MAYBE = ": this may be why they differ"  # a note on what differs between two runs
 MEASURED = "measured"  # what a benchmark is
 _ANSWERS = (0, 1, 5)  # exit codes of a command that has an answer
 _SAME = "Compare two reports of one command line."
@@ -320,7 +321,10 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
     )
     others += (f"{unclear} inconclusive.",) * (unclear > 0)
     if worst.reason == "device-slower":
-        return answer(report, "below", (_device(worst), *others), _about(worst))
+        found = (note.message for note in report.notes if note.message.endswith(MAYBE))
+        differ = tuple(f"Differs: {each.removesuffix(MAYBE)}." for each in found)[:1]
+        said = (_device(worst, relation=not differ), *differ, *others)
+        return answer(report, "below", said, _about(worst))
     limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)
     text = f"Slower: {_metric(worst)} is {_shown(worst).removesuffix(')')}; limit {1 + limit:g})."
     why = "Its control product is not slower, so the code is."
@@ -332,10 +336,13 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
     )
 
 
-def _device(verdict: Verdict) -> str:
-    """Return that the device became slower, and how the work on it changed."""
+def _device(verdict: Verdict, *, relation: bool) -> str:
+    """Return that the device became slower; with its `relation` to the control product, too."""
+    what = "The device, or what drives it, became slower"
     shown, relative = f"{_metric(verdict)} is {_shown(verdict)}", verdict.relative
+    if not relation:
+        return f"{what}: {shown}."
     if relative is None or relative.high >= 1.0 + (verdict.threshold or 0.0):
-        return f"The device became slower: {shown}; so is its control product."
+        return f"{what}: {shown}; so is its control product."
     change = f"{value(relative)} times relative to its control product"
-    return f"The device became slower, not the work: {shown}, {change}."
+    return f"{what}, not the work: {shown}, {change}."

@@ -30,6 +30,7 @@ _FEW = 3  # names that are written out
 _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
 _TIMES_LONGER = 3
+_DEFAULT = 12  # seconds of budget, that of the quickest benchmark: less seldom answers
 
 
 class About(NamedTuple):
@@ -151,7 +152,7 @@ def longer(report: Report) -> str:
     had = report.settings.get("budget_s")
     if not isinstance(had, int | float):
         return "a larger --budget"
-    return f"--budget {math.ceil(_TIMES_LONGER * had)}s"
+    return f"--budget {max(math.ceil(_TIMES_LONGER * had), _DEFAULT)}s"
 
 
 def _finite(number: float) -> float | None:

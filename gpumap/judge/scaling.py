@@ -188,6 +188,8 @@ def scale(report: Report, result: Scaled) -> Headline:
     figure = roughly(gain) if unclear else f"{value(gain)}"
     text = f"{count} are {figure} times as fast as one"
     text = f"Inconclusive: {text}." if unclear else f"{text} ({interval(gain)})."
+    if unclear and scaling.cause == "cpu-contention":  # what it came to is theirs, too
+        text = "Inconclusive."
     level: Level = "untrusted" if unclear else "good" if scaling.cause == "scales" else "below"
     if failed or "fail" in verdicts:
         level = "failed" if failed else "below"

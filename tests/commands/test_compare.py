@@ -222,3 +222,18 @@ def test_a_comparison_shows_the_map_of_the_new_report(gpumap):
     saved(fake, "base.json")
     saved(fake, "new.json", map_=TWO)
     assert report(compare(fake, "--format", "json"))["map"]["text"] == TWO
+
+
+def test_a_base_that_was_skipped_is_no_error_where_the_device_is_still_absent(gpumap):
+    """Once it is there, such a base is refused, before anything is measured."""
+    fake, given = gpumap.fake(script()), ("--if-absent", "skip", "--base", "base.json")
+    saved(fake, "base.json", *given[:2], map_="a->cuda9")
+    skipped, refused = dot(fake, *given, map_="a->cuda9"), dot(fake, *given, "--format", "json")
+    assert (skipped.code, "Skipped" in skipped.out, "not compared" in skipped.out) == (
+        0,
+        True,
+        False,
+    )
+    (error,) = report(refused)["errors"]
+    assert (refused.code, "it was skipped" in error["message"]) == (2, True)
+    assert {row["status"] for row in report(refused)["measurements"]} == {"skipped"}

@@ -131,7 +131,8 @@ def test_turns_go_up_and_down(gpumap):
 def test_one_turn_concludes_nothing(gpumap, options, code):
     answer, report = scaled(gpumap, *options)
     assert (answer.code, report["exit_code"]) == (code, code)
-    assert (report["scaling"]["cause"], report["headline"]["level"]) == ("few-samples", "untrusted")
+    assert report["scaling"]["cause"] in ("few-samples", "cpu-contention")  # of a busy machine
+    assert report["headline"]["level"] == "untrusted"
     assert "six turns take about" in answer.err
 
 
