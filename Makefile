@@ -99,6 +99,8 @@ OPENCL = $(call BACKENDS_OF,pyopencl pyopencl_gemm pyopencl_devices pyopencl_ven
 	tests/kernels/test_oclgrind.py
 # a stand-in for CuPy and stub drivers, compiled
 CUDA = $(call BACKENDS_OF,cuda_standin cuda_drivers) tests/kernels/test_cuda_dialect.py
+# each kind of step of `make gpu`, over it; all steps, planted faults and kills are in `long`
+GPU_RECORD = tests/benchmarks/test_gpu_standin.py::test_a_record_of_one_device
 # two ranks and more, by mpirun; what launchers start
 MPI = tests/launch/test_real_launchers.py tests/comm/test_comm_mpi.py tests/comm/test_two_hosts.py \
 	tests/bench/test_process_ranks.py $(call COMMANDS_OF,job_check)
@@ -115,7 +117,7 @@ programs: $(VENV)/.installed
 opencl: $(VENV)/.installed
 	$(call TWO,$(BIN)) $(OPENCL)
 cuda: $(VENV)/.installed
-	$(call TWO,$(BIN)) $(CUDA)
+	$(call TWO,$(BIN)) $(CUDA) $(GPU_RECORD)
 mpi: $(VENV)/.installed
 	$(BIN)/pytest $(MPI)
 waiting: $(VENV)/.installed
@@ -190,7 +192,8 @@ $(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
 	touch $@
 FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py \
 	"tests/comm/test_comm_torch.py::test_every_rank_has_what_all_reduce_gives[3]" \
-	tests/training/test_torch_module.py tests/training/test_loop_libraries.py
+	tests/training/test_torch_module.py tests/training/test_loop_libraries.py \
+	tests/benchmarks/test_gpu_standin.py::test_torch_beside_cupy
 # Each starts ranks that import PyTorch or JAX, for 5 s and more.
 RANKS_OF_FRAMEWORKS = tests/comm/test_comm_torch.py tests/comm/test_two_hosts.py $(call COMMANDS_OF,scale_frameworks)
 frameworks: $(VENV_FRAMEWORKS)/.installed
@@ -206,7 +209,7 @@ speed: $(VENV)/.installed
 		$(MAKE) --no-print-directory $(VENV_PYGPU)/.installed; fi
 	$(BIN)/python -m benchmarks.speed --out $(SPEED_OUT) $(SPEED_OPTIONS)
 
-# On a machine with a GPU, offline, in under ten minutes: a record in docs/measured, or in $$OUT.
+# On a machine with a GPU, offline, within eight minutes: a record in docs/measured, or in $$OUT.
 GPU_PYTHON ?= python3
 gpu:
 	$(GPU_PYTHON) -m benchmarks.gpu $(GPU_OPTIONS)

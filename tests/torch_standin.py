@@ -183,7 +183,12 @@ def copied(world, target, source, non_blocking=False):  # noqa: FBT002 - as aten
     return target
 
 
-def installed(monkeypatch, devices=2, eager=None, fault=""):
+def board(index):
+    """Return a device's UUID and the number of its bus."""
+    return f"{index:08d}-0000-0000-0000-000000000000", 0x9E - index
+
+
+def installed(monkeypatch, devices=2, eager=None, fault="", identity=board):
     """Let PyTorch have simulated devices until the test ends; return their world."""
     world = World(devices, eager, fault)
 
@@ -206,10 +211,10 @@ def installed(monkeypatch, devices=2, eager=None, fault=""):
         return made
 
     def properties(index):
+        uuid, bus = identity(index)
         return SimpleNamespace(
             name="Simulated", major=9, minor=0, total_memory=GIB, multi_processor_count=4,
-            uuid=f"{index:08d}-0000-0000-0000-000000000000", pci_domain_id=0,
-            pci_bus_id=0x9E - index, pci_device_id=0,
+            uuid=uuid, pci_domain_id=0, pci_bus_id=bus, pci_device_id=0,
         )  # fmt: skip
 
     own = {"world": world}
@@ -223,6 +228,7 @@ def installed(monkeypatch, devices=2, eager=None, fault=""):
     monkeypatch.setattr(accelerator, "device_count", lambda: devices)
     for name in ("empty_cache", "empty_host_cache"):
         monkeypatch.setattr(accelerator, name, lambda name=name: world.emptied.append(name))
+    monkeypatch.setattr(cuda, "device_count", lambda: devices)
     monkeypatch.setattr(cuda, "get_device_properties", properties)
     monkeypatch.setattr(cuda, "can_device_access_peer", lambda *_: fault != "peer-refused")
     return world

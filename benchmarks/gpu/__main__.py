@@ -3,9 +3,10 @@
     make gpu
     python3 -m benchmarks.gpu [--map MAP] [--output DIR]      in the repository's root
 
-It runs the tests of the backends, the commands of the README, checks what they found, and runs the
-measurements twice. One JSON file holds everything; one Markdown file is made from it. Nothing is
-installed and nothing is fetched: what is missing is said at the start, and what for.
+It runs each backend that drives them, its tests and measurements, and the commands of the README,
+checks what they found, and repeats measurements while there is time. One JSON file holds
+everything; one Markdown file is made from it. Nothing is installed and nothing is fetched: what is
+missing is said at the start, and what for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import os
 import platform
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -23,25 +25,28 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.children import ROOT, Done, Interrupted, run
 from benchmarks.gpu import judge, record, software
-from benchmarks.gpu.steps import Setup, Step, dtypes, steps
+from benchmarks.gpu.seen import LIBRARIES
+from benchmarks.gpu.steps import Driver, Setup, Step, dtypes, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 WHEELS = ROOT / ".wheels"
 MEASURED = ROOT / "docs" / "measured"
-LIMIT = 560.0  # seconds: under ten minutes, with what it takes to kill the last one
+LIMIT = 480.0  # seconds for everything, the end of the last command too
+_END = 15.0  # seconds of it that are kept: a command that has to be killed, and the record
 ABSENT, INTERRUPTED = 3, 130  # as gpumap's own
-_LOOK = 90.0  # seconds for the first look, which loads every driver
-_WARM = """
-from importlib.util import find_spec
-for name in ("cupy", "torch"):
-    find_spec(name) and __import__(name)
-"""
+_LOOK = 60.0  # seconds for the first look, which loads every driver
 _STAND_INS = ("GPUMAP_FAKE", "GPUMAP_STANDIN_", "GPUMAP_STUB_")  # variables
+# JAX takes three quarters of a GPU's memory unless told not to; containers run mpirun as root.
+_FOR_OTHERS = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
 _GRACE = 10.0  # seconds beyond a command's own limit, in which it writes its report
 _SAID = 2000  # characters of stderr that a record keeps
 _SHOWN = 160  # characters of a reason that stdout shows; the record has all
+
+
+Entry = dict[str, Any]  # what a record holds of a step
 
 
 class Nothing(Exception):
@@ -60,10 +65,11 @@ class Bench:
         # a user's settings must not steer a record; simulated devices are no setting
         kept = {k: v for k, v in os.environ.items()
                 if not k.startswith("GPUMAP_") or k.startswith(_STAND_INS)}  # fmt: skip
-        self.env = {**kept, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        self.env = {**kept, **_FOR_OTHERS, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         self._scratch = scratch
         self._limit = limit
         self._start = time.monotonic()
+        self.simulated = False  # the first device: then no device has a speed that is judged
 
     @property
     def elapsed(self) -> float:
@@ -72,40 +78,48 @@ class Bench:
 
     @property
     def left(self) -> float:
-        """Return the seconds until everything must have ended."""
-        return self._limit - self.elapsed
+        """Return the seconds that commands may still take."""
+        return self._limit - _END - self.elapsed
 
-    def python(self, arguments: Sequence[str], limit: float) -> Done:
-        """Run this Python with arguments."""
-        return run([sys.executable, *arguments], limit, self.env)
+    def python(self, arguments: Sequence[str], limit: float, launcher: Sequence[str] = ()) -> Done:
+        """Run this Python with arguments; a launcher starts it as several."""
+        return run([*launcher, sys.executable, *arguments], limit, self.env)
 
     def gpumap(self, *arguments: str) -> Done:
         """Run gpumap, to look at something."""
         return self.python(("-m", "gpumap", *arguments), min(_LOOK, self.left))
 
-    def step(self, step: Step, before: Mapping[str, Any], lacking: str) -> dict[str, Any]:
+    def step(self, step: Step, before: Mapping[str, Any], lacking: judge.Verdict | None) -> Entry:
         """Do a step, whatever becomes of it, and return what the record holds of it."""
-        if lacking:
-            return self._entry(step, None, judge.Verdict(judge.NOT_RUN, (f"{lacking}: missing",)))
-        if step.arguments and self.left < step.least + _GRACE:
-            why = (f"{self.left:.0f} s were left of --limit: raise it",)
-            return self._entry(step, None, judge.Verdict(judge.NOT_RUN, why))
+        if without := lacking or _without(step, before, self.left):
+            return self._entry(step, None, without)
         limit = min(step.limit + _GRACE, self.left)
-        done = self.python(step.arguments, limit) if step.arguments else Done(None, 0.0)
-        return self.entry(step, done, before)
+        cut = limit < step.limit
+        done = Done(None, 0.0)
+        if step.arguments:
+            done = self.python(step.arguments, limit, step.launcher)
+        return self.entry(step, done, before, cut=cut)
 
-    def entry(self, step: Step, done: Done, before: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the record holds of a command: also of one that was killed, what it left."""
-        judged = _judged(step, done, dict(before))
+    def entry(
+        self, step: Step, done: Done, before: Mapping[str, Any], *, cut: bool = False
+    ) -> Entry:
+        """Return what the record holds of a command: also of one that was killed, what it left.
+
+        `cut`: it had less time than its own limit, so that a kill says nothing of it.
+        """
+        judged = _judged(step, done, dict(before), simulated=self.simulated)
         if step.arguments and done.exit_code is None:
-            why = (f"it was killed after {done.elapsed:.0f} s", *judged.why)
-            judged = judge.Verdict(judge.FAILED, why, judged.found)
+            said = f"it was killed after {done.elapsed:.0f} s"
+            why = (f"no time was left of --limit: {said}" if cut else said, *judged.why)
+            judged = judge.Verdict(judge.NOT_RUN if cut else judge.FAILED, why, judged.found)
         return self._entry(step, done, judged)
 
-    def _entry(self, step: Step, done: Done | None, verdict: judge.Verdict) -> dict[str, Any]:
-        command = shlex.join((record.python_name(), *step.arguments)) if step.arguments else None
+    def _entry(self, step: Step, done: Done | None, verdict: judge.Verdict) -> Entry:
+        words = (*step.launcher, sys.executable, *step.arguments)
+        shown = (record.python_name() if word == sys.executable else word for word in words)
+        command = shlex.join(shown) if step.arguments else None
         ran = done if step.arguments else None
-        said = ran.err[-_SAID:] if ran and verdict.word == judge.FAILED else ""
+        said = ran.err[-_SAID:] if ran and verdict.word not in judge.GOOD else ""
         return {
             "key": step.key,
             "what": step.what,
@@ -114,10 +128,24 @@ class Bench:
             "elapsed_s": round(ran.elapsed, 3) if ran else None,
             "exit_code": ran.exit_code if ran else None,
             "verdict": verdict.word,
+            "spare": step.spare,
             "why": list(verdict.why),
             "said": said.replace(str(self._scratch), "$SCRATCH").replace(str(ROOT), "."),
             **verdict.found,
         }
+
+
+def _without(step: Step, before: Mapping[str, Any], left: float) -> judge.Verdict | None:
+    """Return why a step is not run; None where it is."""
+    if step.skip:
+        return judge.Verdict(judge.SKIPPED, (step.skip,))
+    first = before.get(step.after)
+    if first is not None and first["verdict"] != judge.PASSED:
+        return judge.Verdict(judge.NOT_RUN, (f"{step.after}: {first['verdict']}",))
+    if step.arguments and left < step.least:
+        why = f"{max(left, 0.0):.0f} s were left of --limit, and it takes about {step.least:.0f}"
+        return judge.Verdict(judge.NOT_RUN, (why,))
+    return None
 
 
 def main() -> int:
@@ -174,19 +202,24 @@ def _look(
     """
     if lacking := software.missing(libraries, software.CORE):
         raise Nothing(f"gpumap needs {', '.join(need.name for need in lacking)} (make gpu-wheels)")
-    bench.python(("-c", _WARM), min(_LOOK, bench.left))  # loaded once, no later start is a cold one
+    shows = _shows(bench)  # before anything of gpumap's
     text = options.map or _every_gpu(bench, options.backend)
     driven = ("--backend", options.backend) if options.backend else ()
     done = bench.gpumap("check", text, "--no-open", *driven, "--format", "json")
     look = done.report
     if done.exit_code or not look:
         raise Nothing(done.err.strip() or "gpumap hangs", done.exit_code or ABSENT)
+    bench.simulated = bool(look["simulated"])
     tests = software.missing(libraries, software.TESTS)
     setup = Setup(
         map=text,
         devices=tuple(dict.fromkeys(device["ref"] for device in look["devices"])),
         backends=tuple(dict.fromkeys(device["backend"] for device in look["devices"])),
         asked=options.backend,
+        others=tuple(_others(bench, options, look, shows)),
+        hardware=frozenset(look["devices"][0]["hardware"]),
+        uuids=_uuids(look),
+        launcher=_launcher(len(look["bindings"]), shows),
         dtypes=dtypes(bench.gpumap("bench", "dot", "--help").out),
         dot_sizes=tuple(filter(None, options.dot_sizes.split(","))),
         copy_sizes=tuple(filter(None, options.copy_sizes.split(","))),
@@ -196,6 +229,61 @@ def _look(
         ignored=software.ignored_tests(ROOT / "tests" / "backends", tests),
     )
     return setup, look
+
+
+def _shows(bench: Bench) -> dict[str, dict[str, Any]]:
+    """Return which GPUs each library shows; loaded once, no later start of one is a cold one."""
+    shows = {}
+    for name in LIBRARIES:
+        done = bench.python(("-m", "benchmarks.gpu.seen", name), min(_LOOK, bench.left))
+        nothing = {"gpus": [], "why": f"no answer; it ended with {done.exit_code}"}
+        shows[name] = done.report.get(name, nothing)
+        if why := shows[name]["why"]:
+            print(f"  {name}: {why}", flush=True)
+    return shows
+
+
+def _others(
+    bench: Bench, options: argparse.Namespace, look: Mapping[str, Any], shows: Mapping[str, Any]
+) -> Iterator[Driver]:
+    """Yield the backends that drive the first device too; of one that was asked for, none."""
+    first = look["devices"][0]
+    if options.backend or first["kind"] != "cuda":
+        return
+    for name in ("torch", "jax"):
+        if name != first["backend"]:
+            yield Driver(name, first["ref"], shows[name]["why"] and f"{name}: {shows[name]['why']}")
+    yield _opencl(bench, first, simulated=look["simulated"])
+
+
+def _opencl(bench: Bench, first: Mapping[str, Any], *, simulated: bool) -> Driver:
+    """Return the OpenCL device that is the same card; a card that is simulated is none: any."""
+    found = bench.gpumap("devices", "--backend", "pyopencl", "--format", "json").report
+    devices = found.get("devices", ())
+    same = [d for d in devices if simulated or set(d["hardware"]) & set(first["hardware"])]
+    same = same or [d for d in devices if d["name"] == first["name"]]  # `check` fails then
+    if same:
+        return Driver("pyopencl", same[0]["ref"])
+    listed = ", ".join(f"{d['ref']} ({d['name']})" for d in devices)
+    reasons = "; ".join(str(b["reason"]) for b in found.get("backends", ()) if b["reason"])
+    why = f"none of {listed} is {first['ref']}" if listed else reasons or "it lists no device"
+    return Driver("pyopencl", "opencl0:0", f"pyopencl: {why}")
+
+
+def _uuids(look: Mapping[str, Any]) -> dict[str, str]:
+    """Return the UUID of each name's GPU; nothing where one has none."""
+    uuids = {d["id"]: d["uuid"] for d in look["devices"] if d["kind"] == "cuda" and d["uuid"]}
+    names = {each["name"]: each["device"] for each in look["bindings"]}
+    whole = set(names.values()) <= set(uuids) and len(set(names.values())) == len(names)
+    return {name: uuids[device] for name, device in names.items()} if whole else {}
+
+
+def _launcher(ranks: int, shows: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what starts so many ranks on this machine; nothing where nothing does."""
+    if shows["torch"]["why"] != "not installed":
+        torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+        return (*torchrun, "--nproc-per-node", str(ranks), "--no-python")
+    return ("mpirun", "-n", str(ranks)) if shutil.which("mpirun") else ()
 
 
 def _every_gpu(bench: Bench, backend: str | None) -> str:
@@ -211,7 +299,7 @@ def _every_gpu(bench: Bench, backend: str | None) -> str:
     if refs:
         return ";".join(f"dev{n}->{ref}" for n, ref in enumerate(dict.fromkeys(refs)))
     reasons = [f"{b['name']}: {b['reason'] or 'no device'}" for b in found.get("backends", ())
-               if b["name"] in ("cupy", "pygpu")]  # fmt: skip
+               if b["name"] in ("cupy", "torch", "jax", "pygpu")]  # fmt: skip
     why = "; ".join(reasons) or done.err.strip() or "gpumap devices gave no report"
     raise Nothing(f"no CUDA device: {why}")
 
@@ -240,13 +328,19 @@ def _all(
     except KeyboardInterrupt:
         code = INTERRUPTED
     if not code:
-        found = {step["verdict"] for step in held["steps"]}
-        good = judge.PASSED in found and found <= {*judge.GOOD}
-        held["verdict"] = judge.PASSED if good else judge.FAILED
+        held["verdict"] = _whole(held["steps"])
     held.update(ended=record.stamp(), elapsed_s=round(bench.elapsed, 3))
     record.write(held, base)
     print(f"{held['verdict']}: {base}.json, .md; {bench.elapsed:.0f} s")
     return code or int(held["verdict"] != judge.PASSED)
+
+
+def _whole(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return the verdict of all steps; what was not run leaves it open, but for repeats."""
+    found = {e["verdict"] for e in entries if not (e["spare"] and e["verdict"] == judge.NOT_RUN)}
+    if judge.FAILED in found or judge.PASSED not in found:
+        return judge.FAILED
+    return judge.PASSED if found <= {*judge.GOOD} else record.INCOMPLETE
 
 
 def _plan(setup: Setup, only: str | None) -> list[Step]:
@@ -258,16 +352,26 @@ def _plan(setup: Setup, only: str | None) -> list[Step]:
         raise Nothing(f"no step is called {error}; there are {', '.join(keys)}", 2) from None
 
 
-def _one(bench: Bench, step: Step, held: dict[str, Any], libraries: list[software.Found]) -> None:
+def _one(bench: Bench, step: Step, held: Entry, libraries: list[software.Found]) -> None:
     """Do one step and put it into the record."""
     before = {entry["key"]: entry for entry in held["steps"]}
-    missing = {one.need.name for one in libraries if one.version is None}
-    lacking = ", ".join(name for name in step.needs if name in missing)
+    lacking = _lacking(step, libraries)
     try:
         _noted(bench, held, bench.step(step, before, lacking))
     except Interrupted as interrupt:
         _noted(bench, held, bench.entry(step, interrupt.done, before))
         raise
+
+
+def _lacking(step: Step, libraries: list[software.Found]) -> judge.Verdict | None:
+    """Return that libraries are missing: what no test has proven is no skip."""
+    missing = {one.need.name: one.need for one in libraries if one.version is None}
+    names = [name for name in step.needs if name in missing]
+    if not names:
+        return None
+    tests = any(missing[name].level == software.TESTS for name in names)
+    why = (f"{', '.join(names)}: missing",)
+    return judge.Verdict(judge.NOT_RUN if tests else judge.SKIPPED, why)
 
 
 def _noted(bench: Bench, held: dict[str, Any], entry: dict[str, Any]) -> None:
@@ -283,18 +387,18 @@ def _said(entry: Mapping[str, Any]) -> str:
     return f"  {entry['verdict']:8} {entry['key']:22} {seconds:6.1f} s  {why[:_SHOWN]}"
 
 
-def _judged(step: Step, done: Done, before: dict[str, Any]) -> judge.Verdict:
+def _judged(step: Step, done: Done, before: dict[str, Any], *, simulated: bool) -> judge.Verdict:
     """Return the step's verdict; what cannot be judged has failed, and the next one runs."""
-    own = "gpumap" in step.arguments
-    report = done.report if own else {}
+    report = done.report if step.reports else {}
     try:
-        if own and not report:
+        if step.reports and not report:
             last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
             why = f"it ended with {done.exit_code} and no report: {last}"
             return judge.Verdict(judge.FAILED, (why,))
         if report and (problem := _invalid(report)):
             return judge.Verdict(judge.FAILED, (f"the report breaks its schema: {problem}",))
-        return step.judge(done, report, before)
+        judged = {**report, "simulated": True} if simulated else report
+        return step.judge(done, judged, before)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a no
         why = f"it cannot be judged: {type(error).__name__}: {error}"
         return judge.Verdict(judge.FAILED, (why,))

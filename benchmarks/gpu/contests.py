@@ -1,7 +1,8 @@
 """`python3 -m benchmarks.gpu.contests PART`: gpumap beside bare CuPy and PyTorch, in turns.
 
-Every side of a contest works on the same memory. Each contest is a line of JSON as soon as it has
-ended: a run that is killed leaves those before it. A figure is seconds of one call.
+Every side of a contest works on the same memory, but for OpenCL, which has its own on the device.
+Each contest is a line of JSON as soon as it has ended: a run that is killed leaves those before it.
+A figure is seconds of one call.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class Contest:
     read: int = 0  # bytes of device memory,
     written: int = 0
     least: Mapping[str, float] = field(default_factory=dict)  # peer -> target of peer's time/ours
+    lacks: Mapping[str, str] = field(default_factory=dict)  # peer -> why it is not there
     ceilings: Mapping[str, float] = field(default_factory=dict)  # of the rate, each with its source
 
 
@@ -56,7 +58,9 @@ def main() -> int:
     """Run the contests of one part; each prints a line."""
     options = _options()
     with ExitStack() as ends:
-        sessions = [ends.enter_context(one) for one in _opened(options.devices.split(","))]
+        sessions = [ends.enter_context(one) for one in _opened("cupy", options.devices)]
+        if options.opencl:
+            sessions += [ends.enter_context(one) for one in _opened("pyopencl", options.opencl)]
         watched = Watched([session.device for session in sessions], ends)
         for contest in PARTS[options.part](sessions, options):
             line = held(contest, options.blocks, options.seconds, watched)
@@ -70,6 +74,7 @@ def _options() -> argparse.Namespace:
     add = parser.add_argument
     add("part", choices=sorted(PARTS))
     add("--devices", default="cuda0", help="the first one alone, but for `fan` (%(default)s)")
+    add("--opencl", metavar="DEVICE", help="the device of `opencl`, which is the first one too")
     add("--dtype", default="float32", help="of products (%(default)s)")
     add("--sizes", default="1024,4096,8192", help="of products, or bytes of copies (%(default)s)")
     add("--blocks", type=int, default=7, help="samples of each side (%(default)s)")
@@ -77,12 +82,12 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _opened(refs: Sequence[str]) -> Iterator[Session]:
-    backend = load("cupy", Host(dict(os.environ), read()))
+def _opened(name: str, refs: str) -> Iterator[Session]:
+    backend = load(name, Host(dict(os.environ), read()))
     there = {str(device.ref): device for device in backend.probe().devices}
-    for ref in refs:
+    for ref in refs.split(","):
         if ref not in there:
-            raise SystemExit(f"{ref} is no device of cupy")
+            raise SystemExit(f"{ref} is no device of {name}")
         yield backend.open(there[ref], backend.clock())
 
 
@@ -101,7 +106,8 @@ class Watched:
         self._nvml, self._handles = None, list[Any]()
         with suppress(NvmlUnavailable):
             self._nvml = ends.enter_context(opened())
-            each = (ask(self._nvml, "nvmlDeviceGetHandleByUUID", device.uuid) for device in devices)
+            each = (ask(self._nvml, "nvmlDeviceGetHandleByUUID", device.uuid) for device in devices
+                    if device.uuid)  # fmt: skip
             self._handles = [handle for handle in each if handle is not None]
 
     def read(self) -> Iterator[Reading]:
@@ -159,6 +165,7 @@ def _line(
         "rates": {name: contest.amount / f["value"] for name, f in figures.items()},
         "ratios": ratios,
         "least": dict(contest.least),
+        "lacks": dict(contest.lacks),
         "shares": shares,
         "errors": dict(errors),
     }
@@ -187,8 +194,29 @@ def _products(sessions: Sequence[Session], options: argparse.Namespace) -> Itera
             2.0 * size**3,
             "FLOP/s",
             least=sides.PRODUCT_TARGETS.get((options.dtype, size), {}),
+            lacks=product.lacks,
             ceilings=sides.peaks(sessions[0], options.dtype),
         )
+
+
+def _opencl(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
+    """Yield a product of each size by OpenCL and by cuBLAS, each on memory of its own."""
+    for size in map(int, options.sizes.split(",")):
+        theirs, ours = (sides.Product(session, size, options.dtype) for session in sessions)
+        held = {"gpumap": ours, "cuBLAS": theirs}
+        yield Contest(
+            f"OpenCL's product of {size}, {options.dtype}",
+            (ours.ours(), theirs.cublas()),
+            partial(_right_of, held),
+            2.0 * size**3,
+            "FLOP/s",
+            least=sides.OPENCL_TARGETS.get((options.dtype, size), {}),
+            ceilings=sides.peaks(sessions[0], options.dtype),
+        )
+
+
+def _right_of(products: Mapping[str, sides.Product], side: Side) -> bool:
+    return products[side.name].right(side)
 
 
 def _copies(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
@@ -214,14 +242,15 @@ def _memory(sessions: Sequence[Session], options: argparse.Namespace) -> Iterato
             inside.nbytes,
             inside.nbytes,
             ceilings=sides.memory_peak(sessions[0]),
+            lacks=inside.lacks,
         )
 
 
 def _launches(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[Contest]:
     """Yield a kernel of one element, and the smallest product: what a call itself costs."""
     launch = sides.Launch(sessions[0])
-    yield Contest("kernel of one element", tuple(launch.sides()),
-                  launch.right, 1.0, "calls/s")  # fmt: skip
+    yield Contest("kernel of one element", tuple(launch.sides()), launch.right, 1.0, "calls/s",
+                  least={"CuPy": sides.LAUNCH}, lacks=launch.lacks)  # fmt: skip
     options.sizes, options.dtype = "64", "float32"
     yield from _products(sessions, options)
 
@@ -244,8 +273,8 @@ def _nccl(sessions: Sequence[Session], options: argparse.Namespace) -> Iterator[
                       float(nbytes), "B/s")  # fmt: skip
 
 
-PARTS = {"products": _products, "copies": _copies, "memory": _memory, "launches": _launches,
-         "fan": _fan, "nccl": _nccl}  # fmt: skip
+PARTS = {"products": _products, "opencl": _opencl, "copies": _copies, "memory": _memory,
+         "launches": _launches, "fan": _fan, "nccl": _nccl}  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(main())

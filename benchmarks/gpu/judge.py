@@ -6,17 +6,14 @@ A verdict fails closed: no report, no row, a row without a verified figure is ne
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from benchmarks.children import Done
 
@@ -33,6 +30,8 @@ _KEPT = ("id", "bench", "case", "params", "names", "devices", "backend", "status
          "flags", "work", "iterations_per_sample", "clock", "samples", "check",
          "metrics")  # fmt: skip
 _NEAR = 0.03  # clocks, heat and power move medians so far between two runs of a GPU
+_UNSTABLE = 0.1  # of the rows of copies: more is too many
+_NAMED = 2  # of many rows with one reason; the record's JSON has them all
 _LARGE = 64 * 2**20  # bytes from which on a copy costs more than its call
 
 
@@ -43,6 +42,16 @@ class Verdict:
     word: str
     why: tuple[str, ...]
     found: Mapping[str, Any] = field(default_factory=dict)
+
+
+def same_card(report: Report, hardware: frozenset[str]) -> Verdict:
+    """A second backend opens the device: the first one's card, unless that is simulated."""
+    first = accepted(report)
+    others = [d for d in report.get("devices", ()) if not hardware & set(d["hardware"])]
+    if first.word != PASSED or report.get("simulated") or not others:
+        return first
+    is_, not_ = (", ".join(sorted(each)) for each in (others[0]["hardware"], hardware))
+    return Verdict(FAILED, (f"{others[0]['ref']} is another card: {is_}, not {not_}",))
 
 
 def verdict(problems: Sequence[str], good: str, **found: Any) -> Verdict:
@@ -68,24 +77,30 @@ def raced(done: Done) -> Verdict:
             lines.append(json.loads(text))
         except ValueError:
             problems.append(f"a line was cut off: {text[:40]}")
+    targets = list[str]()
     for line in lines:
         problems += [f"{line['what']}: {side}: {said}" for side, said in line["errors"].items()]
         if "gpumap" not in line["times"]:
             problems.append(f"{line['what']}: gpumap was not timed")
         if not line["simulated"]:  # a simulated device has no speed
-            problems += list(_missed(line))
+            for said, met in _targets(line):
+                (targets if met else problems).append(said)
     if not lines or done.exit_code:
         last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
         problems.append(f"it ended with {done.exit_code} and {len(lines)} contests: {last}")
-    good = f"{len(lines)} contests, every side right"
+    lacks = dict.fromkeys(f"no {side}: {why}" for line in lines
+                          for side, why in line["lacks"].items())  # fmt: skip
+    good = "; ".join((f"{len(lines)} contests, every side right", *targets, *lacks))
     return verdict(problems, good, contests=lines, simulated=any(x["simulated"] for x in lines))
 
 
-def _missed(line: Mapping[str, Any]) -> Iterator[str]:
+def _targets(line: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Yield each target with what was reached, to the two digits that it has, and whether it is."""
     for peer, least in line["least"].items():
-        ratio = line["ratios"].get(peer)
-        if ratio is not None and ratio["value"] < least:
-            yield f"{line['what']}: {ratio['value']:.3f} of {peer}, at least {least:g} was asked"
+        if (ratio := line["ratios"].get(peer)) is not None:
+            reached = round(ratio["value"], 2)
+            said = f"{line['what']}: {reached:.2f} of {peer}'s rate, target at least {least:.2f}"
+            yield said, reached >= least
 
 
 def raced_again(done: Done, before: Sequence[Mapping[str, Any]]) -> Verdict:
@@ -105,7 +120,7 @@ def diagnosed(report: Report) -> Verdict:
 
     A simulated device has no speed: there a cause of time (GM401 on) is no failure.
     """
-    told = report.get("diagnoses", ())
+    told = found_by(report, "diagnoses")
     codes = [finding["code"] for one in told for finding in one["findings"]]
     slow = bool(codes) and all(code.startswith("GM4") for code in codes)
     problems = [] if report.get("simulated") and slow else _ended(report, 0)
@@ -134,10 +149,10 @@ def measured(report: Report) -> Verdict:
     """
     if reason := _unsupported(report):
         return Verdict(SKIPPED, (reason,))
-    rows = [short(row) for row in report.get("measurements", ())]
+    rows = [short(row) for row in found_by(report, "measurements")]
     right = [row for row in rows if row["status"] == "ok"]
     asked = [row for row in rows if not (report.get("simulated") and _code(row) == "budget")]
-    problems = [*_ended(report, 0), *(p for row in asked for p in _row_problems(row))]
+    problems = [*_ended(report, 0), *grouped(p for row in asked for p in _row_problems(row))]
     if not right:
         problems.append("no row was measured")
     flags = Counter(flag for row in right for flag in row["flags"])
@@ -149,12 +164,54 @@ def measured(report: Report) -> Verdict:
     return verdict(problems, "; ".join(said), **found)
 
 
+def steady(report: Report) -> Verdict:
+    """Every row is measured, and at most one in ten is `unstable`; a script is never judged so."""
+    first = measured(report)
+    rows = [row for row in first.found.get("rows", ()) if row["status"] == "ok"]
+    unstable = sum("unstable" in row["flags"] for row in rows)
+    said = f"{unstable} of {len(rows)} rows unstable, target at most 1 in 10"
+    many = unstable > _UNSTABLE * len(rows) and not report.get("simulated")
+    if first.word == SKIPPED or not many:
+        more = (said,) if first.word == PASSED and not report.get("simulated") else ()
+        return Verdict(first.word, (*first.why, *more), first.found)
+    problems = (said,) if first.word == PASSED else (*first.why, said)
+    return Verdict(FAILED, problems, first.found)
+
+
+def agree(report: Report) -> Verdict:
+    """CuPy's and PyTorch's rows are right, on one device, and take the same time."""
+    first = measured(report)
+    pairs = list(_by_both(first.found.get("rows", ())))
+    simulated = bool(report.get("simulated"))
+    bad = [p for p in pairs if _went(p) > _NEAR and not simulated]
+    problems = list(first.why) if first.word != PASSED else []
+    problems += [note["message"] for note in report.get("notes") or ()
+                 if note["code"] in ("other-hardware", "left-out")]  # fmt: skip
+    problems += [f"{p['id']}: torch takes {_change(p)} time, target within 3 %" for p in bad]
+    problems += [] if pairs else ["no product was measured by both"]
+    good = f"{len(pairs)} products by both" + ("" if simulated else ", within 3 % of each other")
+    more = {"comparison": pairs, "compared": ["cupy", "torch"]}
+    return verdict(problems, good, **{**first.found, **more})
+
+
+def _by_both(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Yield the times of each product that both libraries have measured."""
+    measured = [row for row in rows if row["bench"] == "dot" and row["status"] == "ok"]
+    by_id = {row["id"]: row for row in measured if row["backend"] == "torch"}
+    for row in (row for row in measured if row["backend"] == "cupy"):
+        other = by_id.get(row["id"].replace("backend=cupy", "backend=torch"))
+        if other is not None:
+            times = (each["metrics"]["time"] for each in (row, other))
+            yield _pair(row["id"], "time", *times)
+
+
 def flagged(report: Report, flag: str) -> Verdict:
     """Every row is right, and each row of several names bears the flag."""
     first = measured(report)
     several = [row for row in first.found.get("rows", ()) if len(row["names"]) > 1]
     rows = [row for row in several if row["status"] == "ok"]
-    problems = [f"{row['id']} is not flagged {flag}" for row in rows if flag not in row["flags"]]
+    bare = [row["id"] for row in rows if flag not in row["flags"]]
+    problems = few(bare, f"not flagged {flag}")
     left_out = report.get("simulated") and any(_code(row) == "budget" for row in several)
     if not rows and not left_out:
         problems.append("no row of several names was measured")
@@ -173,8 +230,8 @@ def repeated(report: Report, before: Sequence[Row]) -> Verdict:
     problems = list(second.why) if second.word != PASSED else []
     problems += [] if report.get("simulated") else _not_in_both(before, rows)
     simulated = bool(report.get("simulated"))
-    problems += [f"{p['metric']} of {p['id']} has no interval" for p in pairs
-                 if p["relation"] == "unknown" and not simulated]  # fmt: skip
+    unknown = [f"{p['metric']} of {p['id']}" for p in pairs if p["relation"] == "unknown"]
+    problems += [] if simulated else few(unknown, "no interval")
     if not pairs:
         problems.append("there is nothing to compare")
     return _moved(pairs, problems, {"rows": rows}, simulated=simulated)
@@ -197,7 +254,7 @@ def _moved(
     good = f"{len(pairs) - len(apart)} of {len(pairs)} figures agree with the first run's"
     if problems:
         return Verdict(FAILED, tuple(problems), found)
-    said = [f"{p['metric']} of {p['id']} moved: {_change(p)}" for p in apart]
+    said = few([f"{p['metric']} of {p['id']} {_change(p)}" for p in apart], "moved")
     return Verdict(MOVED if apart else PASSED, (good, *said), found)
 
 
@@ -227,8 +284,16 @@ def relation(first: Figure, second: Figure) -> str:
     return "below" if second["high"] < first["low"] else "overlap"
 
 
-def against_float64(steps: Iterable[Mapping[str, Any]]) -> Verdict:
+def _left_out(steps: Sequence[Mapping[str, Any]], command: str) -> bool:
+    """Return whether no time was left for any step of a command."""
+    words = [step["verdict"] for step in steps if command in (step.get("command") or "")]
+    return bool(words) and {*words} == {NOT_RUN}
+
+
+def against_float64(steps: Sequence[Mapping[str, Any]]) -> Verdict:
     """Products of earlier steps were compared with float64, and every one was close enough."""
+    if _left_out(steps, "bench dot"):
+        return Verdict(NOT_RUN, ("no product was measured",))
     rows = [row for step in steps for row in step.get("rows", ()) if row["bench"] == "dot"]
     checks = [r["check"] for r in rows if (r["check"] or {}).get("method") == "float64 reference"]
     wrong = [row["id"] for row in rows if row["check"] and not row["check"]["passed"]]
@@ -240,8 +305,10 @@ def against_float64(steps: Iterable[Mapping[str, Any]]) -> Verdict:
     return verdict(problems, f"{len(checks)} rows compared with float64; largest error: {error}")
 
 
-def pinned(steps: Iterable[Mapping[str, Any]]) -> Verdict:
+def pinned(steps: Sequence[Mapping[str, Any]]) -> Verdict:
     """Pinned memory was measured beside pageable memory, and large copies are not slower by it."""
+    if _left_out(steps, "transfer-cost"):
+        return Verdict(NOT_RUN, ("no copy was measured",))
     rows = [row for step in steps for row in step.get("rows", ()) if row["bench"] == "transfer"]
     by_id = {row["id"]: row for row in rows}
     pairs, reasons = [], set()
@@ -274,6 +341,7 @@ def pinned(steps: Iterable[Mapping[str, Any]]) -> Verdict:
 
 def short(row: Row) -> dict[str, Any]:
     """Return what a record keeps of a report's row: its samples, but not when each began."""
+    row = _finite(row)
     case, samples = row["case"], row["samples"] or {}
     bound = case["bindings"]
     flat = {
@@ -285,6 +353,18 @@ def short(row: Row) -> dict[str, Any]:
         "samples": samples.get("seconds", []),
     }  # fmt: skip
     return {key: flat.get(key) for key in _KEPT}
+
+
+def found_by(report: Report, what: str) -> Sequence[Mapping[str, Any]]:
+    """Return a list of what a command's result holds."""
+    return (report.get("result") or {}).get(what) or ()
+
+
+def _finite(tree: Any) -> Any:
+    """Return a tree with null for a number that JSON cannot hold."""
+    if isinstance(tree, dict):
+        return None if [*tree] == ["nonfinite"] else {k: _finite(v) for k, v in tree.items()}
+    return [*map(_finite, tree)] if isinstance(tree, list) else tree
 
 
 def _ended(report: Report, code: int) -> list[str]:
@@ -312,17 +392,34 @@ def _code(row: Row) -> str | None:
     return (row["reason"] or {}).get("code")
 
 
-def _row_problems(row: Row) -> Iterator[str]:
+def _row_problems(row: Row) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a row, and its id."""
     if row["status"] == "skipped" and (_code(row) in _MAY_SKIP or _optional(row)):
         return
     if row["status"] != "ok":
-        yield f"{row['id']}: {row['status']}: {(row['reason'] or {}).get('text')}"
+        yield f"{row['status']}: {(row['reason'] or {}).get('text')}", row["id"]
     elif not (row["check"] or {}).get("passed"):
-        yield f"{row['id']} is not verified"
+        yield "not verified", row["id"]
     else:
         time = row["metrics"].get("time") or row["metrics"].get("issue_interval") or {}
         if not isfinite(time.get("value") or nan):
-            yield f"{row['id']} has no time"
+            yield "no time", row["id"]
+
+
+def grouped(found: Iterable[tuple[str, str]]) -> list[str]:
+    """Return each reason once, with how many rows have it."""
+    ids = defaultdict[str, list[str]](list)
+    for reason, id_ in found:
+        ids[reason].append(id_)
+    return [said for reason, each in ids.items() for said in few(each, reason)]
+
+
+def few(found: Sequence[str], what: str) -> list[str]:
+    """Return one line for many: how many there are, and the first two."""
+    if not found:
+        return []
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [f"{what} ({len(found)}): {', '.join(found[:_NAMED])}{more}"]
 
 
 def _optional(row: Row) -> bool:
@@ -334,8 +431,7 @@ def _optional(row: Row) -> bool:
 def _not_in_both(before: Sequence[Row], after: Sequence[Row]) -> list[str]:
     runs = [{r["id"] for r in run if r["status"] == "ok"} for run in (before, after)]
     optional = {r["id"] for r in (*before, *after) if _optional(r)}
-    only_once = sorted((runs[0] ^ runs[1]) - optional)
-    return [f"{id_} was measured in one run only" for id_ in only_once]
+    return few(sorted((runs[0] ^ runs[1]) - optional), "measured in one run only")
 
 
 def _pair(id_: str, metric: str, first: Figure, second: Figure) -> dict[str, Any]:
@@ -350,95 +446,3 @@ def _far(pair: Mapping[str, Any]) -> bool:
 def _change(pair: Mapping[str, Any]) -> str:
     first, second = pair["first"]["value"], pair["second"]["value"]
     return f"{second / first - 1:+.1%}" if first and second else "no figure"
-
-
-# What a device can change; what its drivers say without one, CI has tested.
-FILES = tuple(
-    f"tests/backends/{name}.py"
-    for name in ("conformance/test_conformance", "conformance/test_conformance_products",
-                 "test_cupy", "test_cupy_devices")
-)  # fmt: skip
-NEEDS = ("pytest", "pytest-timeout")  # without the second a driver that hangs hangs them all
-_LAST = 12  # lines of its output, where it did not come to its end
-_LONGEST = 300  # characters of one failure's message
-
-
-def tests_of(junit: Path, ignored: Iterable[str], backend: str) -> tuple[str, ...]:
-    """Return what Python is to run: the tests of one backend."""
-    files = [file for file in FILES if not any(each.endswith(file) for each in ignored)]
-    chosen = f"{backend} and not pyopencl" if backend == "cupy" else backend
-    return ("-m", "pytest", *files, "-v", "--full", "-p", "no:cacheprovider", f"--junitxml={junit}",
-            "-k", chosen)  # fmt: skip
-
-
-def tested(junit: Path, backend: str, ignored: Mapping[str, str], done: Done, *_: Any) -> Verdict:
-    """Pass if no test failed, and the backend passed tests on a device."""
-    try:
-        tests = _read(junit)
-    except (OSError, ET.ParseError):  # pytest writes it at its end, which did not come
-        last = "\n".join(done.out.splitlines()[-_LAST:])
-        why = f"pytest left no result; it last said: {last}"
-        return Verdict(FAILED, (why,), {"tests": _so_far(done.out, ignored)})
-    tests["ignored"] = dict(ignored)
-    problems = [f"{f['test']}: {f['message']}" for f in tests["failures"]]
-    if done.exit_code and not problems:
-        problems.append(f"pytest ended with {done.exit_code}")
-    if not tests["on"].get(backend):
-        problems.append(f"no test passed on a device of {backend}")
-    on = ", ".join(f"{count} on {name}" for name, count in tests["on"].items())
-    good = f"{tests['passed']} passed ({on}), {tests['skipped']} skipped"
-    return verdict(problems, good, tests=tests)
-
-
-def _so_far(out: str, ignored: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the lines of `-v` say of the tests that had ended."""
-    lines = re.findall(r"^(\S+::\S+) (PASSED|FAILED|ERROR|SKIPPED)", out, re.MULTILINE)
-    words = Counter(word for _, word in lines)
-    on = Counter(_backend(name) for name, word in lines if word == "PASSED")
-    failed = [name for name, word in lines if word in ("FAILED", "ERROR")]
-    return {
-        "tests": len(lines),
-        "passed": words["PASSED"],
-        "failed": len(failed),
-        "skipped": words["SKIPPED"],
-        "on": {name: on[name] for name in sorted(on) if name},
-        "failures": [{"test": name, "message": "not kept"} for name in failed],
-        "skip_reasons": {},
-        "ignored": dict(ignored),
-    }
-
-
-def _read(junit: Path) -> dict[str, Any]:
-    """Return what a JUnit file says: counts, failures, and why tests were skipped."""
-    cases = list(ET.parse(junit).iter("testcase"))  # noqa: S314 - our own child wrote it
-    failures, reasons, on = [], Counter[str](), Counter[str]()
-    for case in cases:
-        bad = [case.find(kind) for kind in ("failure", "error")]
-        skipped = case.find("skipped")
-        name = str(case.get("name"))
-        wrong = next((b for b in bad if b is not None), None)  # an empty element is false
-        if wrong is not None:
-            message = str(wrong.get("message"))[:_LONGEST]
-            failures.append({"test": f"{case.get('classname')}::{name}", "message": message})
-        elif skipped is not None:
-            reasons[str(skipped.get("message"))] += 1
-        else:
-            on[_backend(name)] += 1
-    skips = sum(reasons.values())
-    return {
-        "tests": len(cases),
-        "passed": len(cases) - len(failures) - skips,
-        "failed": len(failures),
-        "skipped": skips,
-        "on": {name: on[name] for name in sorted(on) if name},
-        "failures": failures,
-        "skip_reasons": dict(reasons),
-    }
-
-
-def _backend(name: str) -> str:
-    """Return the backend of a test on a device, such as `test_x[cupy-cuda0-...]`; or nothing."""
-    from gpumap.backends import REGISTRY
-
-    place = re.search(rf"\b({'|'.join(REGISTRY)})-(cuda|opencl|cpu)", name.partition("[")[2])
-    return place[1] if place else ""

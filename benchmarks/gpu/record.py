@@ -250,7 +250,7 @@ def _raced(contests: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
                 f"at least {least:g}" if least else "-",
                 *((shares, moved, state) if side == "gpumap" else ("", "", "")),
             )  # fmt: skip
-        for side, said in line["errors"].items():
+        for side, said in (*line["lacks"].items(), *line["errors"].items()):
             yield line["what"], side, said, *["-"] * 6
 
 
@@ -259,8 +259,8 @@ def _check(check: Mapping[str, Any] | None) -> str:
         return "-"
     if not check["passed"]:
         return "wrong"
-    if check["method"] == "bytes":
-        return "all bytes"
+    if check["max_error"] is None or check["bound"] is None:
+        return "all bytes" if check["method"] == "bytes" else check["method"]
     return f"{check['max_error']:.3f} < {check['bound']:g} ({check['method']})"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.contest import looped
+from benchmarks.gpu.seen import shown
 from gpumap.backends.cupy import Nccl
 from gpumap.backends.cupy.launch import MATH_MODE
 from gpumap.dtypes import numpy_dtype, storage
@@ -30,6 +30,8 @@ PRODUCT_TARGETS = {
     **{("bfloat16", size): {"PyTorch": 0.97} for size in (4096, 8192)},
 }
 COPY, LARGE = 0.97, 64 << 20  # of a bare call, for copies from so many bytes on
+LAUNCH = 1.0  # of CuPy's own launches
+OPENCL_TARGETS = {("float32", 4096): {"cuBLAS": 0.7}}  # where gpumap's kernel meets a library's
 _IN_GRAPH = 20  # calls of a graph
 _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "tf32": 2.0**-10, "float32": 2.0**-23}
 # Kind of element -> (cudaDataType_t, cublasComputeType_t), as in cublas_api.h.
@@ -83,8 +85,8 @@ class Bare:
 
         return Side(name, queue, self.finish, each)
 
-    def graph(self, call: Callable[[], object]) -> Iterator[Side]:
-        """Yield the side that launches graphs of twenty calls; CuPy 14 captures no cuBLAS."""
+    def graph(self, call: Callable[[], object], lacks: dict[str, str]) -> Iterator[Side]:
+        """Yield the side that launches graphs of twenty calls, if CuPy can capture them."""
         with self.device, self.stream:
             call()  # what is made for the first call must not be made while it is captured
             self.stream.synchronize()
@@ -92,7 +94,8 @@ class Bare:
             try:
                 for _ in range(_IN_GRAPH):
                     call()
-            except NotImplementedError:
+            except NotImplementedError as error:
+                lacks["graph"] = f"CuPy cannot capture it: {error}"
                 return
             finally:
                 made = self.stream.end_capture()
@@ -109,6 +112,7 @@ class Product:
 
     def __init__(self, session: Session, size: int, dtype: Any) -> None:
         self.session, self.size, self.dtype = session, size, dtype
+        self.lacks: dict[str, str] = {}  # which sides are not there, and why
         held = storage(dtype)
         rng = np.random.default_rng(size)
         self._factors = [
@@ -121,18 +125,27 @@ class Product:
 
     def sides(self) -> Iterator[Side]:
         """Yield gpumap, cuBLAS alone, the same as a graph and PyTorch where they are."""
+        bare = Bare(self.session)
+        call = self._call(bare)
+        yield self.ours()
+        yield bare.side("cuBLAS", call)
+        yield from bare.graph(call, self.lacks)
+        if has_torch(self.lacks):
+            yield self._torch(tf32=self.dtype == "tf32")
+
+    def ours(self) -> Side:
+        """Return gpumap's own, by whatever drives its session."""
         session, tf32 = self.session, self.dtype == "tf32"
 
-        def ours(count: int) -> None:
+        def queue(count: int) -> None:
             session.gemm(self.a, self.b, self.out, tf32=tf32, repeat=count)
 
-        bare = Bare(session)
-        call = self._call(bare)
-        yield Side("gpumap", ours, session.synchronize)
-        yield bare.side("cuBLAS", call)
-        yield from bare.graph(call)
-        if importlib.util.find_spec("torch"):
-            yield self._torch(tf32=tf32)
+        return Side("gpumap", queue, session.synchronize)
+
+    def cublas(self) -> Side:
+        """Return cuBLAS alone."""
+        bare = Bare(self.session)
+        return bare.side("cuBLAS", self._call(bare))
 
     def right(self, side: Side) -> bool:
         """Return whether a side's product is right, by Freivalds' check, over a poisoned target."""
@@ -224,6 +237,7 @@ class Inside:
 
     def __init__(self, session: Session, nbytes: int) -> None:
         self.session = session
+        self.lacks: dict[str, str] = {}
         free = getattr(session.device, "memory_free", None) or session.device.memory_total
         self.count = min(nbytes, (free or nbytes) // 4) // 4
         self.nbytes = 4 * self.count
@@ -237,7 +251,7 @@ class Inside:
         yield Side("gpumap", lambda count: session.copy(self.here, self.there, count),
                    session.synchronize)  # fmt: skip
         yield Side("kernel", looped(kernel), session.synchronize)
-        if importlib.util.find_spec("torch"):
+        if has_torch(self.lacks):
             import torch
 
             here, there = (_tensor(each, "float32") for each in (self.here, self.there))
@@ -261,6 +275,7 @@ class Launch:
 
     def __init__(self, session: Session) -> None:
         self.session: Any = session
+        self.lacks: dict[str, str] = {}
         self.out = session.empty((1,), "float32")
 
     def sides(self) -> Iterator[Side]:
@@ -284,7 +299,7 @@ class Launch:
         yield Side("gpumap", looped(ready), session.synchronize)
         yield Side("gpumap, not prepared", looped(run), session.synchronize)
         yield bare.side("CuPy", call)
-        yield from bare.graph(call)
+        yield from bare.graph(call, self.lacks)
 
     def right(self, side: Side) -> bool:
         """Return whether the element is written."""
@@ -355,6 +370,14 @@ class Ring:
         self.session.upload(self._sent, self.buffer)
         side.once()
         return bool((_fetched(self.buffer) == self._sent).all())
+
+
+def has_torch(lacks: dict[str, str]) -> bool:
+    """Return whether PyTorch has a GPU here; note why not."""
+    found = shown("torch")
+    if found["why"]:
+        lacks["PyTorch"] = found["why"]
+    return not found["why"]
 
 
 def peaks(session: Session, dtype: Any) -> dict[str, float]:

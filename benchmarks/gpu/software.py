@@ -52,7 +52,8 @@ NEEDS = (
     Need("hypothesis", TESTS, "tests of properties", "hypothesis"),
     Need("jsonschema", TESTS, "holding each report against its schema", "jsonschema"),
     Need("msgspec", TESTS, "saved reports, read back", "msgspec"),
-    Need("torch", PEERS, "peer of products and copies", "torch"),
+    Need("jax", PEERS, "a second backend of each GPU", "jax"),
+    Need("torch", PEERS, "a second backend of each GPU, peer of products and copies", "torch"),
 )
 
 

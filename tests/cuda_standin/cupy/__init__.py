@@ -157,6 +157,8 @@ def _device(ordinal):
 
 
 def getDeviceCount():  # noqa: N802 - CuPy's names, to the end of these functions
+    if not _gpu.DEVICES:
+        raise _gpu.CUDARuntimeError(100)
     return _gpu.DEVICES
 
 
@@ -169,13 +171,13 @@ def runtimeGetVersion():  # noqa: N802
 
 
 def getDeviceProperties(device):  # noqa: N802
-    uuid = bytes([0xA0 + _device(device)] * 16)
+    uuid = _gpu.uuid(_gpu.VISIBLE[_device(device)])
     return {"name": b"NVIDIA stand-in, no GPU", "uuid": uuid, "totalGlobalMem": _gpu.TOTAL,
             "multiProcessorCount": 132, "major": 9, "minor": 0}  # fmt: skip
 
 
 def deviceGetPCIBusId(device):  # noqa: N802
-    return f"0000:{9 + _device(device):02X}:00.0"
+    return f"0000:{9 + _gpu.VISIBLE[_device(device)]:02X}:00.0"
 
 
 def deviceGetAttribute(attrib, device):  # noqa: N802

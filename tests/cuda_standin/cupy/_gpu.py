@@ -5,7 +5,7 @@ What CUDA leaves undefined (memory that was freed, a stream of another device, a
 is `Misuse`, which no table of gpumap's errors knows. Nothing here may ever give a figure.
 
     GPUMAP_STANDIN_DEVICES   how many devices there are: 1 unless set
-
+    CUDA_VISIBLE_DEVICES     those that a process sees, by UUID or number: all unless set
     GPUMAP_STANDIN_EAGER     a device whose streams run at the call: none unless set
     GPUMAP_STANDIN_FAULT     KIND or KIND:WORD, in processes whose arguments have that word
 """
@@ -17,10 +17,11 @@ import sys
 import threading
 import time
 from collections import deque
+from itertools import takewhile
+from uuid import UUID
 
 import numpy as np
 
-DEVICES = int(os.environ.get("GPUMAP_STANDIN_DEVICES", "1"))
 EAGER = os.environ.get("GPUMAP_STANDIN_EAGER", "")
 TOTAL = 4 << 30  # bytes of each device
 LOCK = threading.RLock()
@@ -68,6 +69,24 @@ _PLANTED = _kind if not _word or _word in sys.orig_argv else ""
 
 def fault(kind):
     return kind == _PLANTED
+
+
+def uuid(number):
+    return bytes([0xA0 + number] * 16)
+
+
+def _visible():
+    """Return the numbers of the devices that this process sees; CUDA stops at what names none."""
+    count = int(os.environ.get("GPUMAP_STANDIN_DEVICES", "1"))
+    known = {f"GPU-{UUID(bytes=uuid(n))}": n for n in range(count)}
+    known |= {str(n): n for n in range(count)}
+    words = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
+    seen = [known[word] for word in takewhile(known.__contains__, words)]
+    return [n + 1 for n in seen] if fault("other-device") else seen
+
+
+VISIBLE = _visible()
+DEVICES = len(VISIBLE)
 
 
 class _Current(threading.local):

@@ -81,6 +81,8 @@ def gemmEx(handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb,
             if b:
                 total = total + total.dtype.type(b) * _wide(views[2], Ctype, computeType)
             views[2][...] = _narrow(total, Ctype)
+            if _gpu.fault("wrong-sum"):
+                views[2][-1, -1] += 1
 
     queue.put(run)
 
