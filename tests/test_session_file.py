@@ -11,14 +11,7 @@ from refusals import refusal
 from tables import table
 
 from gpumap.errors import SourceError
-from gpumap.session_file import (
-    Assignment,
-    Node,
-    Session,
-    assignments,
-    is_here,
-    read,
-)
+from gpumap.session_file import Assignment, Node, Session, assignments, is_here, read
 
 TABLES = table(__file__)
 HERE = "this.cluster"

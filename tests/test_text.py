@@ -20,17 +20,7 @@ from gpumap.escape import printable
 from gpumap.report import plain
 from gpumap.report.diagnostics import render
 from gpumap.report.table import Table, paragraph
-from gpumap.text import (
-    ALIASES,
-    canonical,
-    fix,
-    label,
-    middle,
-    nearest,
-    short,
-    shortened,
-    width,
-)
+from gpumap.text import ALIASES, canonical, fix, label, middle, nearest, short, shortened, width
 
 TABLE = table(__file__)
 

@@ -35,13 +35,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.backends.base import Session
     from gpumap.inventory import Inventory
-    from gpumap.model import (
-        ContextMap,
-        Device,
-        Report,
-        Resolution,
-        RoundTrip,
-    )
+    from gpumap.model import ContextMap, Device, Report, Resolution, RoundTrip
 
     Tell = Callable[[Iterable[Diagnostic], str | None], None]  # with the text that they point into
 

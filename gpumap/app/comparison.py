@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.claims import check_patterns
-from gpumap.judge.comparability import (
-    broken,
-    machines,
-    surroundings,
-)
-from gpumap.judge.compare import (
-    JUDGED,
-    Baseline,
-    Terms,
-    agreed,
-    compare,
-    why,
-)
+from gpumap.judge.comparability import broken, machines, surroundings
+from gpumap.judge.compare import JUDGED, Baseline, Terms, agreed, compare, why
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.headline import MAYBE
 from gpumap.judge.pairs import comparable, share

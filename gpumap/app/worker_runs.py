@@ -13,13 +13,7 @@ from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
 from gpumap.app.engines import join, refuse_several
 from gpumap.app.given_map import use
 from gpumap.app.program import local_rank, several
-from gpumap.bench.allreduce import (
-    ALGORITHMS,
-    AllReduce,
-    Params,
-    check_request,
-    plan,
-)
+from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_request, plan
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of

@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import (
-    Backend,
-    NativeBuffer,
-    Product,
-    Session,
-    check_copy,
-    pageable,
-)
+from gpumap.backends.base import Backend, NativeBuffer, Product, Session, check_copy, pageable
 from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.extras import pip

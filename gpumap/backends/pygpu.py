@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import (
-    NativeBuffer,
-    PlainMarks,
-    Product,
-    bytes_of,
-    check_copy,
-    require,
-)
+from gpumap.backends.base import NativeBuffer, PlainMarks, Product, bytes_of, check_copy, require
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.backends.third_party import NO_BLAS, Cuda, message_of, third_party_errors
 from gpumap.dtypes import Array, np

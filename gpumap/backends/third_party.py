@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap import errors
 from gpumap.extras import install, pip
 from gpumap.files import shipped
-from gpumap.machine.cuda import (
-    MISMATCH,
-    VARIABLE,
-    Why,
-    driver,
-    explain,
-    no_driver,
-    version_text,
-)
+from gpumap.machine.cuda import MISMATCH, VARIABLE, Why, driver, explain, no_driver, version_text
 from gpumap.machine.nvml import NvmlUnavailable, gpus, nameable
 
 if TYPE_CHECKING:

@@ -47,16 +47,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Clock, Session
     from gpumap.machine.blas import Cores
-    from gpumap.model import (
-        Binding,
-        Estimate,
-        Headline,
-        Measurement,
-        Param,
-        Report,
-        Role,
-        Samples,
-    )
+    from gpumap.model import Binding, Estimate, Headline, Measurement, Param, Report, Role, Samples
 
 KEY = "chain"
 CASES = ("separate", "fused", HOST)

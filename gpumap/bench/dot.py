@@ -30,14 +30,7 @@ from gpumap.engine.sampling import BUSY, times
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import host_bytes
 from gpumap.errors import DeviceError, Unsupported
-from gpumap.judge.doubts import (
-    about,
-    because,
-    doubtful,
-    largest,
-    single_device,
-    unsupported,
-)
+from gpumap.judge.doubts import about, because, doubtful, largest, single_device, unsupported
 from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import Binding, Case, Estimate, Group, Limit, LimitOrigin, Plan, Work, replace

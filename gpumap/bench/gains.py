@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.engine import stats
 from gpumap.engine.ceilings import hardware_groups
-from gpumap.engine.estimates import (
-    by_block,
-    difference,
-    overlap,
-    quotient,
-    ratio,
-    time_and_rate,
-)
+from gpumap.engine.estimates import by_block, difference, overlap, quotient, ratio, time_and_rate
 from gpumap.engine.sampling import UNEQUAL
 
 if TYPE_CHECKING:

@@ -9,14 +9,7 @@ from gpumap.bench.keys import LADDER
 from gpumap.bench.registry import size_of
 from gpumap.bench.sweeps import sweeps
 from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
-from gpumap.judge.phrases import (
-    answer,
-    capital,
-    every,
-    interval,
-    names,
-    value,
-)
+from gpumap.judge.phrases import answer, capital, every, interval, names, value
 from gpumap.model import replace
 from gpumap.units import amount, counted
 

@@ -14,15 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.dtypes import Array, np
-from gpumap.engine.verify import (
-    METHOD,
-    Expected,
-    Matrix,
-    allowance,
-    hollow_array,
-    judged,
-    largest,
-)
+from gpumap.engine.verify import METHOD, Expected, Matrix, allowance, hollow_array, judged, largest
 
 if TYPE_CHECKING:
     from gpumap.model import Check

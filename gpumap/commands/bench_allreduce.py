@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.options import (
-    algorithms_option,
-    benchmark_options,
-    comm_option,
-    setting,
-)
+from gpumap.commands.options import algorithms_option, benchmark_options, comm_option, setting
 
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request

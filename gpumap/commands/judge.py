@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpumap.commands.option_types import FileType
-from gpumap.commands.options import (
-    inconclusive_option,
-    output_options,
-    setting,
-    terms_options,
-)
+from gpumap.commands.options import inconclusive_option, output_options, setting, terms_options
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import (
-    BytesType,
-    DurationType,
-    FileType,
-    QuantityType,
-)
+from gpumap.commands.option_types import BytesType, DurationType, FileType, QuantityType
 from gpumap.commands.options import (
     algorithms_option,
     backend_option,

@@ -9,13 +9,7 @@ import click
 from click.core import ParameterSource
 
 from gpumap.app.output import Output
-from gpumap.commands.option_types import (
-    DurationType,
-    FileType,
-    LimitType,
-    ShareType,
-    TargetType,
-)
+from gpumap.commands.option_types import DurationType, FileType, LimitType, ShareType, TargetType
 from gpumap.report import FORMATS
 
 if TYPE_CHECKING:

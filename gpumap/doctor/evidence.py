@@ -13,16 +13,7 @@ from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
 from gpumap.machine.nvml import GpuHealth, GpuProcess
 from gpumap.machine.topology import Topology
-from gpumap.model import (
-    Device,
-    Estimate,
-    Kind,
-    LinkState,
-    MapText,
-    Others,
-    Probe,
-    Reason,
-)
+from gpumap.model import Device, Estimate, Kind, LinkState, MapText, Others, Probe, Reason
 from gpumap.units import memory
 
 if TYPE_CHECKING:

@@ -28,14 +28,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.engine.stopping import EARLY, LAST
 from gpumap.judge.claims import judged_metrics
 from gpumap.judge.inconclusive import out_of_time
-from gpumap.judge.pairs import (
-    SPEEDUP,
-    alarms,
-    comparable,
-    joined,
-    passing,
-    share,
-)
+from gpumap.judge.pairs import SPEEDUP, alarms, comparable, joined, passing, share
 from gpumap.model import Estimate, Report, Verdict, replace
 
 if TYPE_CHECKING:

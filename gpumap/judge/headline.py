@@ -28,7 +28,7 @@ from gpumap.judge.phrases import (
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.model import Estimate, Headline, Measurement, Report, Verdict
 
@@ -293,24 +293,19 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
 
 
 def _apart(verdicts: Sequence[Verdict]) -> str | None:
-    """Return by which values all rows of one report differ from all others; None: by none."""
-    base, new = (_values(_of(verdicts, word)) for word in ("missing", "new"))
-    apart = [key for key in base if key in new and base[key].isdisjoint(new[key])]
-    shown = (
-        ",".join(f"{key}={'+'.join(sorted(side[key]))}" for key in apart) for side in (base, new)
-    )
-    return "the baseline has {}, NEW has {}".format(*shown) if apart else None
+    """Return by which values of its key a report has other rows than the base; None: by no key."""
+    base, new = (_pairs(_of(verdicts, word)) for word in ("missing", "new"))
+    only = base - new, new - base
+    keys = [{pair.partition("=")[0] for pair in pairs} for pairs in only]
+    if not keys[0] or keys[0] != keys[1]:
+        return None
+    return "the baseline has {}, NEW has {}".format(*(",".join(sorted(pairs)) for pairs in only))
 
 
-def _values(verdicts: Iterable[Verdict]) -> dict[str, set[str]]:
-    """Return all values of each key of the ids of rows."""
-    from gpumap.judge.limits import split_id  # which a start need not load
-
-    values: dict[str, set[str]] = {}
-    for verdict in verdicts:
-        for key, each in split_id(verdict.id or "")[1].items():
-            values.setdefault(key, set()).add(each)
-    return values
+def _pairs(verdicts: Sequence[Verdict]) -> set[str]:
+    """Return what stands between the brackets of ids: ``size=512``."""
+    inside = ((verdict.id or "").partition("[")[2].removesuffix("]") for verdict in verdicts)
+    return {pair for text in inside if text for pair in text.split(",")}
 
 
 def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline:

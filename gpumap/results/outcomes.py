@@ -17,14 +17,7 @@ from gpumap.report.parts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.model import (
-        Diagnosis,
-        Measurement,
-        Problem,
-        Reason,
-        Report,
-        Verdict,
-    )
+    from gpumap.model import Diagnosis, Measurement, Problem, Reason, Report, Verdict
     from gpumap.report.parts import State
 
 _BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all

@@ -16,15 +16,7 @@ from gpumap.results.around import around
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumap.model import (
-        Cell,
-        Estimate,
-        Forecast,
-        Predicted,
-        Prediction,
-        Published,
-        Report,
-    )
+    from gpumap.model import Cell, Estimate, Forecast, Predicted, Prediction, Published, Report
     from gpumap.report.parts import Section
 
 PREDICTED = {

@@ -10,14 +10,7 @@ from worlds import SETTINGS, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.allreduce import AllReduce, Params, check_request, plan
-from gpumap.bench.exchanges import (
-    ITEM,
-    Job,
-    LocalRanks,
-    crafted,
-    exact,
-    exact_sum,
-)
+from gpumap.bench.exchanges import ITEM, Job, LocalRanks, crafted, exact, exact_sum
 from gpumap.engine.needs import check_any
 from gpumap.errors import QuestionError
 from gpumap.model import replace

@@ -7,14 +7,7 @@ import pytest
 from buffers import verified
 from worlds import gpu, world
 
-from gpumap.bench.chain_work import (
-    BLOCK,
-    OPERATIONS,
-    Data,
-    DeviceIteration,
-    HostIteration,
-    Placed,
-)
+from gpumap.bench.chain_work import BLOCK, OPERATIONS, Data, DeviceIteration, HostIteration, Placed
 
 
 class _Cores:

@@ -24,15 +24,7 @@ from gpumap.judge.fitness import by_name, compared
 from gpumap.machine import nvml
 from gpumap.machine.kernel_log import records, xids
 from gpumap.machine.topology import Tree, read
-from gpumap.model import (
-    Binding,
-    Device,
-    DeviceRef,
-    FitnessCheck,
-    Kind,
-    LinkState,
-    worst,
-)
+from gpumap.model import Binding, Device, DeviceRef, FitnessCheck, Kind, LinkState, worst
 from gpumap.model.io import plain
 
 FAST = {"latency": 5e-6, "rate": 1e9}

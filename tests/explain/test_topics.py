@@ -22,13 +22,7 @@ from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
 from gpumap.judge import bottlenecks, scaling
 from gpumap.judge.exit_status import STATUS
-from gpumap.results import (
-    copies,
-    models,
-    predicted,
-    verdicts,
-    watched,
-)
+from gpumap.results import copies, models, predicted, verdicts, watched
 from gpumap.results.models import MODEL
 from gpumap.training import jobs
 from gpumap.training.rules import RULES

@@ -3,12 +3,7 @@
 import pytest
 
 from gpumap.backends.numpy import cores
-from gpumap.launch.placement import (
-    environment,
-    joined,
-    places,
-    world_of,
-)
+from gpumap.launch.placement import environment, joined, places, world_of
 from gpumap.machine.topology import read
 from gpumap.model import Binding, Device, DeviceRef, Kind, replace
 from gpumap.units import ranges

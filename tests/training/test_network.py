@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 from sessions import got, opened, places
 from tables import table
 
-from gpumap.training.network import (
-    PARAMETERS,
-    Layer,
-    Network,
-    Replica,
-    cross_entropy,
-    nbytes,
-)
+from gpumap.training.network import PARAMETERS, Layer, Network, Replica, cross_entropy, nbytes
 
 SEED = 3
 EPS = 2.0**-23

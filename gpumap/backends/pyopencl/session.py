@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from gpumap.backends.base import (
-    EventMark,
-    Product,
-    Session,
-    bytes_of,
-    check_copy,
-    kernel_named,
-)
+from gpumap.backends.base import EventMark, Product, Session, bytes_of, check_copy, kernel_named
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.pyopencl.launch import (
     Facts,
