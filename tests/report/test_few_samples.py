@@ -101,6 +101,7 @@ def test_a_refused_ratio_is_named_where_figures_stand(refused):
         text = shown(format_, refused)
         assert "impossible" in text
         assert re.search(r"\b(nan|inf)\b", text.partition("<script>")[0]) is None
+    assert "many: impossible (speedup): a ratio is above" in shown("plain", refused)
     tree = checked(render("json", refused, Style()))
     row = next(row for row in tree["measurements"] if row["case"] == "many")
     lines = csv.DictReader(io.StringIO(render("csv", refused, Style())))
