@@ -37,9 +37,7 @@ REGISTRY = {
 }
 
 # What drives a kind unless --backend says otherwise: the first that is usable.
-DEFAULTS: dict[Kind, tuple[str, ...]] = {
-    kind: tuple(name for name in row.backends if name in REGISTRY) for kind, row in KINDS.items()
-}
+DEFAULTS: dict[Kind, tuple[str, ...]] = {kind: row.backends for kind, row in KINDS.items()}
 
 
 def load(name: str, host: Host) -> Backend:

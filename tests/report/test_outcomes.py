@@ -2,7 +2,7 @@
 
 import made_reports
 import pytest
-from made_reports import bindings, case, made, ok, problem, skipped, verdict
+from made_reports import bindings, case, made, ok, problem, skipped, verdict, wrong
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
@@ -31,6 +31,15 @@ def test_a_run_is_green_only_with_exit_code_0(code):
 ])  # fmt: skip
 def test_a_run_of_exit_code_0_that_measured_nothing_has_not_passed(report, state):
     assert outcomes.of_run(report).state == state
+
+
+def test_what_failed_is_no_skip_and_what_was_let_pass_is_one():
+    """A row that failed has a reason, as a skipped one has."""
+    lost = replace(skipped(case(), "device-lost", "gone"), status="failed")
+    rows = (lost, skipped(case()), wrong(case()))
+    assert [outcomes.of_row(row).state for row in rows] == ["failed", "skipped", "error"]
+    found = [outcomes.of_problem(problem("x", "said", code)).state for code in (0, 1, 4)]
+    assert found == ["skipped", "failed", "error"]
 
 
 def judged(found, code=0, **parts):
