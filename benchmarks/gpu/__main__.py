@@ -27,6 +27,7 @@ from benchmarks.children import ROOT, Done, Interrupted, run
 from benchmarks.gpu import judge, record, software
 from benchmarks.gpu.seen import LIBRARIES
 from benchmarks.gpu.steps import Driver, Setup, Step, dtypes, steps
+from gpumap.escape import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -162,7 +163,7 @@ def main() -> int:
             setup, look = _look(bench, options, libraries, scratch)
             return _all(bench, options, setup, look, libraries)
         except Nothing as nothing:
-            print(f"nothing was run: {nothing}", file=sys.stderr)
+            print(f"nothing was run: {printable(str(nothing))}", file=sys.stderr)
             return nothing.code
 
 
@@ -239,7 +240,7 @@ def _shows(bench: Bench) -> dict[str, dict[str, Any]]:
         nothing = {"gpus": [], "why": f"no answer; it ended with {done.exit_code}"}
         shows[name] = done.report.get(name, nothing)
         if why := shows[name]["why"]:
-            print(f"  {name}: {why}", flush=True)
+            print(f"  {name}: {printable(why)}", flush=True)
     return shows
 
 
@@ -384,7 +385,7 @@ def _noted(bench: Bench, held: dict[str, Any], entry: dict[str, Any]) -> None:
 
 def _said(entry: Mapping[str, Any]) -> str:
     seconds, why = entry["elapsed_s"] or 0.0, " ".join("; ".join(entry["why"]).split())
-    return f"  {entry['verdict']:8} {entry['key']:22} {seconds:6.1f} s  {why[:_SHOWN]}"
+    return f"  {entry['verdict']:8} {entry['key']:22} {seconds:6.1f} s  {printable(why[:_SHOWN])}"
 
 
 def _judged(step: Step, done: Done, before: dict[str, Any], *, simulated: bool) -> judge.Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.gpu.judge import Verdict, found_by, grouped, verdict
+from benchmarks.gpu.judge import SKIPPED, Verdict, found_by, grouped, verdict
 from benchmarks.gpu.seen import VARIABLES
 
 if TYPE_CHECKING:
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from benchmarks.children import Done
     from benchmarks.gpu.judge import Report
 
-# What `preflight` does with a device itself; the others are counters, which a user may not read.
 _START = 2.0  # seconds that Python takes beside a command's own time
-_USED = ("open", "upload", "download", "pair", "product")
+_USED = ("open", "upload", "download", "product")  # what must have been tried on each device
+# Work on the devices; what else is checked are counters, which a user may not be able to read.
+_WORK = (*_USED, "pair", "siblings", "upload-rate", "download-rate", "memory-rate", "all-at-once",
+         "allreduce", "soak")  # fmt: skip
+_SOUND = (0, 5)  # exit codes: 5 where a counter cannot be read
 
 
 def screened(done: Done, report: Report, within: float) -> Verdict:
@@ -24,12 +27,13 @@ def screened(done: Done, report: Report, within: float) -> Verdict:
     checks = found_by(report, "checks")
     names = [entry["name"] for entry in (report.get("map") or {}).get("entries") or ()]
     fit = {(check["what"], check["name"]) for check in checks if check["fitness"] == "fit"}
-    used = [(what, name) for name in names for what in _USED if what != "pair"]
+    used = [(what, name) for name in names for what in _USED]
     problems = [f"{name}: {what} was not checked" for what, name in used if (what, name) not in fit]
-    unknown = [c for c in checks if c["fitness"] == "cannot-tell" and c["what"] not in _USED]
+    unknown = [c for c in checks if c["fitness"] == "cannot-tell" and c["what"] not in _WORK]
     bad = [c for c in checks if c["fitness"] != "fit" and c not in unknown]
     problems += [f"{c['name'] or 'node'}: {c['what']}: {c['fitness']}: {c['text']}" for c in bad]
     problems += [] if names else ["no name was checked"]
+    problems += [] if done.exit_code in _SOUND else [f"it ended with {done.exit_code}"]
     if done.elapsed > within + _START:
         problems.append(f"it took {done.elapsed:.0f} s, and promised {within:g}")
     said = [f"{len(fit)} items fit, in {done.elapsed:.0f} s"]
@@ -40,6 +44,8 @@ def screened(done: Done, report: Report, within: float) -> Verdict:
 
 def alone(wanted: Mapping[str, str], done: Done, *_: Any) -> Verdict:
     """Each command that `exec` became saw one GPU, its name's, and the variable names that."""
+    if any(uuid.startswith("MIG-") for uuid in wanted.values()):
+        return Verdict(SKIPPED, ("CUDA's runtime names the card, and not its MIG instance",))
     seen, problems = {}, list[str]()
     for text in done.out.splitlines():
         if text.startswith("{"):

@@ -148,7 +148,7 @@ class BenchmarkRun:
         gpus = stack.enter_context(Gpus(turn.hardware))
         benchmark = self._benchmark(turn, recipe, devices)
         self._identify(turn)
-        self._refuse_other_machine()
+        self._refuse_other_machine(turn)
         watch = Watch()
         devices.clock.sleep(_LOOK)
         self._draft.before = replace(watch.read(), others=look.read() if look else None)
@@ -236,16 +236,18 @@ class BenchmarkRun:
             turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
         )
 
-    def _refuse_other_machine(self) -> None:
+    def _refuse_other_machine(self, turn: Turn) -> None:
         """Refuse before anything is measured what could not be compared with the base."""
         against = self._request.gate.against
-        if against is None or self._request.every:  # of several backends the report is the whole
+        if against is None:
             return
         from gpumap.app.comparison import refuse_broken, refuse_unlike
-        from gpumap.judge.comparability import hardware
+        from gpumap.judge.comparability import machine_of
 
         refuse_broken(against.base, "base")  # of a skipped one only now
-        apart = hardware(against.base.fingerprint, self._draft.fingerprint)
+        if self._request.every:  # of several backends the report is the whole
+            return
+        apart = machine_of(against.base, self._draft.fingerprint, turn.resolution.bindings)
         refuse_unlike(against.base, simulated=self._draft.simulated, apart=apart)
 
     def _warn(self, turn: Turn) -> None:

@@ -31,12 +31,12 @@ _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, o
 _OTHER_KIND = "compare reports of `bench` or `transfer-cost`; for a program, `scale --expect`"
 _MEASURE_DRY = "measure it without --dry-run"
 _REGRESSION = "find what changed; if it is meant, NEW is the next base"
-_DEVICE = "see what differs between both runs; if it is meant, measure the base again as it is now"
+_DEVICE = "see what differs between both runs; if that change is meant, measure a new base"
 _REFUSED = ("not-comparable", "other-machine")
 _SAME_ROWS = "measure the same rows"
 _MISSING = f"{_SAME_ROWS}, or let it pass: gpumap compare BASE NEW --allow-missing"
 _IDLE = "raise --budget, and keep the machine idle"
-_DEVICES = "map the same devices in both; `gpumap report BASE NEW` shows both side by side"
+_DEVICES = "map each name to one device in both, or measure a base with this map"
 _MACHINE = "measure a base on this machine; `gpumap report BASE NEW` shows both side by side"
 
 _NOTHING = Problem(
@@ -146,8 +146,11 @@ def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -
         message = "one is simulated and the other is real"
         raise QuestionError((Diagnostic("not-comparable", message, hint=hint),))
     if apart:
-        same = not any(each.startswith(("processor:", "cores:")) for each in apart)
-        which, hint = ("other devices", _DEVICES) if same else ("another machine", _MACHINE)
+        keys = {each.partition(":")[0] for each in apart}
+        which, hint = ("another machine", _MACHINE)
+        if not keys & {"processor", "cores"}:
+            which = "other devices" if "devices" in keys else "another map"
+            hint = _DEVICES
         message = f"the base is of {which}: {'; '.join(apart).removeprefix('devices: ')}"
         raise QuestionError((Diagnostic("other-machine", message, hint=hint),))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from gpumap.model import Fingerprint, Report
+    from gpumap.model import Binding, Fingerprint, Report
 
 _WHOLE = ("ok", "no", "inconclusive")  # statuses of a complete run
 _NOTHING = "nothing"  # where one side has no value
@@ -38,18 +38,20 @@ def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]
     That is the processor, its cores, and the device that each name is. Versions of libraries,
     drivers, Python and the system may differ: whether a new one is slower is what users compare.
     """
-    changes = hardware(base.fingerprint, new.fingerprint, sides)
-    before, after = _devices(base), _devices(new)
+    bindings = [binding for row in new.measurements for binding in row.case.bindings]
+    return machine_of(base, new.fingerprint, bindings, sides)
+
+
+def machine_of(
+    base: Report, new: Fingerprint | None, bindings: Iterable[Binding], sides: Sides = SIDES
+) -> tuple[str, ...]:
+    """Return the differences between the machine of a report and that of a run: see `machines`."""
+    changes = _differences(_machine(base.fingerprint), _machine(new), sides)
+    rows = (binding for row in base.measurements for binding in row.case.bindings)
+    before, after = _devices(rows), _devices(bindings)
     both = before.keys() & after.keys()  # rows show names that are missing
     before, after = ({k: v for k, v in d.items() if k in both} for d in (before, after))
     return (*changes, *_differences(before, after, sides))
-
-
-def hardware(
-    base: Fingerprint | None, new: Fingerprint | None, sides: Sides = SIDES
-) -> tuple[str, ...]:
-    """Return how the processors, their cores and the used devices of two runs differ."""
-    return tuple(_differences(_machine(base), _machine(new), sides))
 
 
 def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
@@ -81,9 +83,8 @@ def _versions(fingerprint: Fingerprint | None) -> dict[str, str]:
     }
 
 
-def _devices(report: Report) -> dict[str, str]:
+def _devices(bindings: Iterable[Binding]) -> dict[str, str]:
     """Return which device each name is, for each backend that drives it."""
-    bindings = (binding for row in report.measurements for binding in row.case.bindings)
     return {f"{b.name} ({b.device.backend})": b.device.id for b in bindings}
 
 

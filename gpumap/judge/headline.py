@@ -295,17 +295,19 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
 def _apart(verdicts: Sequence[Verdict]) -> str | None:
     """Return by which values of its key a report has other rows than the base; None: by no key."""
     base, new = (_pairs(_of(verdicts, word)) for word in ("missing", "new"))
-    only = base - new, new - base
+    only = [
+        [pair for pair in one if pair not in other] for one, other in ((base, new), (new, base))
+    ]
     keys = [{pair.partition("=")[0] for pair in pairs} for pairs in only]
     if not keys[0] or keys[0] != keys[1]:
         return None
-    return "the baseline has {}, NEW has {}".format(*(",".join(sorted(pairs)) for pairs in only))
+    return "the baseline has {}, NEW has {}".format(*map(",".join, only))
 
 
-def _pairs(verdicts: Sequence[Verdict]) -> set[str]:
-    """Return what stands between the brackets of ids: ``size=512``."""
+def _pairs(verdicts: Sequence[Verdict]) -> dict[str, None]:
+    """Return what stands between the brackets of ids, ``size=512``, each once in its order."""
     inside = ((verdict.id or "").partition("[")[2].removesuffix("]") for verdict in verdicts)
-    return {pair for text in inside if text for pair in text.split(",")}
+    return dict.fromkeys(pair for text in inside if text for pair in text.split(","))
 
 
 def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline:
@@ -316,10 +318,7 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
     )
     others += (f"{unclear} inconclusive.",) * (unclear > 0)
     if worst.reason == "device-slower":
-        found = (note.message for note in report.notes if note.message.endswith(MAYBE))
-        differ = tuple(f"Differs: {each.removesuffix(MAYBE)}." for each in found)[:1]
-        said = (_device(worst, relation=not differ), *differ, *others)
-        return answer(report, "below", said, _about(worst))
+        return answer(report, "below", (_device(report, worst), *others), _about(worst))
     limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)
     text = f"Slower: {_metric(worst)} is {_shown(worst).removesuffix(')')}; limit {1 + limit:g})."
     why = "Its control product is not slower, so the code is."
@@ -331,12 +330,15 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
     )
 
 
-def _device(verdict: Verdict, *, relation: bool) -> str:
-    """Return that the device became slower; with its `relation` to the control product, too."""
+def _device(report: Report, verdict: Verdict) -> str:
+    """Return that the device became slower, with what else differs, or how the work changed."""
     what = "The device, or what drives it, became slower"
     shown, relative = f"{_metric(verdict)} is {_shown(verdict)}", verdict.relative
-    if not relation:
-        return f"{what}: {shown}."
+    notes = [n.message.removesuffix(MAYBE) for n in report.notes if n.message.endswith(MAYBE)]
+    more = f", and {len(notes) - 1} more" if len(notes) > 1 else ""
+    differ = f"{what}: {shown}. Differs: {notes[0]}{more}." if notes else ""
+    if differ and len(differ) + len(SIMULATED) <= LIMIT:
+        return differ
     if relative is None or relative.high >= 1.0 + (verdict.threshold or 0.0):
         return f"{what}: {shown}; so is its control product."
     change = f"{value(relative)} times relative to its control product"

@@ -41,12 +41,18 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     if rest:
         return level, (*rest, *([f"Busy{busy}"] if listed else []))
     text = f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}"
-    together = sum(share for _, share in shares)
-    if len(shares) > 1 and _ONE[0] <= together <= _ONE[1]:  # one thread that moves, or turns
+    total = sum(share for _, share in shares)
+    if _separate(used) and _ONE[0] <= total <= _ONE[1]:  # one thread that moves, or turns
         return "below", (text, "Together they did the work of one.")
     if shares and max(share for _, share in shares) < _IDLE:
         level = "below"
     return level, (text,)
+
+
+def _separate(used: Sequence[Use]) -> bool:
+    """Return whether several uses are of different devices of one kind, each with its share."""
+    devices = {use.device for use in used if use.busy is not None}
+    return len(devices) == len(used) > 1 and len({id_.partition(":")[0] for id_ in devices}) == 1
 
 
 def utilisation(report: Report, result: Utilisation) -> Headline:

@@ -1,7 +1,7 @@
 // out = alpha a.b + beta out, row-major, for any size: a is `rows` x `inner`, b `inner` x `columns`,
 // and a place of out is the sum of `inner` terms. OpenCL only: CUDA has cuBLAS. ELEMENT is a type of
 // memory; terms are summed in W, which is float for half. Both factors are read through two strides,
-// so that a transposed one is copied by nobody. backends/pyopencl_gemm.py chooses the constants in
+// so that a transposed one is copied by nobody. backends/pyopencl/launch.py chooses the constants in
 // capitals, and cuts `out` into blocks.
 //
 // BLOCKED is for a processor, where a group is one work-item on one core and takes a block of out,
@@ -27,7 +27,7 @@
 // share pieces of both factors, DEPTH terms of the block's rows and columns, in local memory. There are
 // two of each: while one is worked on, every work-item reads its part of the next piece into registers,
 // and then puts it down in the other. So there is one barrier for a piece. SKEW numbers lie between two
-// terms, so that work-items which put down terms of one row meet different banks.
+// terms, so that work-items which put down 8 terms of a row meet different banks, and of 16 two a bank.
 
 #define JOINED(a, b) a##b
 #define JOIN(a, b) JOINED(a, b)

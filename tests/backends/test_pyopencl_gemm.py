@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumap.backends.base import Clock
-from gpumap.backends.pyopencl.launch import REGISTERS, Facts, cut
+from gpumap.backends.pyopencl.launch import BLOCKS, REGISTERS, Facts, cut, fits
+from gpumap.errors import Unsupported
 
 SIZE = st.integers(1, 5000)
 LEAST = 32 << 10  # bytes that each device has for a group: OpenCL 3.0, table 5
@@ -81,16 +82,18 @@ def test_blocks_of_a_gpu_cover_a_product_once(facts, itemsize, sizes):
 
 @given(GPUS, ITEMSIZE)
 def test_a_large_product_has_the_largest_blocks_and_a_small_one_busies_the_units(facts, itemsize):
-    large, small = (cut(facts, itemsize, (n, n, n)).constants for n in (20_000, 64))
-    assert large["SIDE"] * large["HIGH"] >= small["SIDE"] * small["HIGH"]
+    large = tuple(cut(facts, itemsize, (20_000,) * 3).constants.values())[:4]
+    assert large == next(block for block in BLOCKS if fits(facts, itemsize, block))
     across, down = cut(facts, itemsize, (2048, 2048, 9)).groups
     assert across * down >= 0.75 * facts.units
+    with pytest.raises(Unsupported):
+        cut(dataclasses.replace(facts, group=32), itemsize, (64, 64, 64))
 
 
 WAYS = {
     "as it is": {}, "narrow registers": {"register": 16}, "half as wide": {"register": 32},
-    "little memory": {"local": LEAST}, "as a GPU": {"processor": False, "units": 1},
-    "a GPU with little memory": {"processor": False, "units": 1, "local": LEAST},
+    "little memory": {"local": LEAST}, "as a GPU": {"processor": False, "units": 1, "sums": 64},
+    "a GPU with little memory": {"processor": False, "units": 1, "sums": 64, "local": LEAST},
     "a GPU with few registers": {"processor": False, "units": 1, "sums": 32},
     "a GPU with many units": {"processor": False, "units": 1000},
 }  # fmt: skip
@@ -137,6 +140,7 @@ def test_sizes_around_tiles(session, dtype):
     if dtype not in {"float32", *session.features}:
         pytest.skip(f"{session.device.id} has no {dtype}")
     rng = np.random.default_rng(7)
-    for number, sizes in enumerate(product((1, 4, 5, 13, 65), (3, 4, 5, 17, 33), (1, 257))):
+    each = [*product((1, 4, 5, 13, 65), (3, 4, 5, 17, 33), (1, 257)), (129, 131, 17), (131, 129, 8)]
+    for number, sizes in enumerate(each):
         off = difference(session, rng, sizes, dtype, TURNS[number % 4], FACTORS[number % 3])
         assert off <= 1, sizes

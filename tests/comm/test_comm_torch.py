@@ -40,6 +40,18 @@ def members(parent):
     raise AssertionError(f"ranks of {parent} do not measure")
 
 
+def test_trainings_of_the_first_ranks_alone_are_served():
+    """A group is made by all ranks: else the third one's next group has another name, and hangs."""
+    command = [*TORCHRUN, "3", str(RANKS.with_name("part_ranks.py"))]
+    done = subprocess.run(
+        command, env=os.environ | MEET, capture_output=True, text=True, check=False, timeout=LIMIT
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        f"rank {rank} of 3: {6 - 2 * rank} trainings" for rank in range(3)
+    ]
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_rank_has_what_all_reduce_gives(ranks):
     """By every algorithm, of 0 to 1,000,000 elements; and all do what ranks must do.

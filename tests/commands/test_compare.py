@@ -211,7 +211,11 @@ def test_a_base_of_another_machine_is_not_compared(gpumap):
     given = ("--base", "base.json", "--format", "json")
     refused = dot(gpumap, *given)
     real = dot(gpumap, *given, map_="a->cpu0", GPUMAP_BACKEND="numpy")
-    for answer, code in ((refused, "other-machine"), (real, "not-comparable")):
+    saved(gpumap, "base.json", map_=TWO)
+    turned = dot(gpumap, *given, map_="b->cuda0;a->cuda1")  # the same devices by other names
+    for answer, code in (
+        (refused, "other-machine"), (real, "not-comparable"), (turned, "other-machine"),
+    ):  # fmt: skip
         (error,) = report(answer)["errors"]
         assert (answer.code, error["code"]) == (2, code)
         assert {row["status"] for row in report(answer)["measurements"]} == {"skipped"}

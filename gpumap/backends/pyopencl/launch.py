@@ -22,6 +22,7 @@ import pyopencl as cl
 
 from gpumap.backends.base import Elements, bytes_of, require
 from gpumap.dtypes import Dtype
+from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP, text
 from gpumap.machine.process_control import room_for
 
@@ -404,6 +405,8 @@ def _block_of_gpu(facts: Facts, itemsize: int, rows: int, columns: int) -> Cut:
         groups = _parts(columns, side * wide), _parts(rows, side * high)
         if fits(facts, itemsize, block) and groups[0] * groups[1] >= _BUSY * facts.units:
             break
+    if not fits(facts, itemsize, block):
+        raise Unsupported(f"this device has no room for a product: {side}x{side} work-items")
     constants = {"SIDE": side, "HIGH": high, "WIDE": wide, "DEPTH": depth, "SKEW": SKEW}
     return Cut(constants, groups, (side, side))
 
