@@ -112,13 +112,13 @@ def test_a_compiler_that_knows_the_processor_less_well(
     native = SimpleNamespace(
         type=cl.device_type.CPU, native_vector_width_float=said, max_compute_units=2,
         local_mem_size=1 << 20, global_mem_cache_size=1 << 25, name="x", driver_version="1",
-        platform=SimpleNamespace(name="p"),
+        platform=SimpleNamespace(name="p"), max_work_group_size=4096, vendor_id=0x8086,
     )  # fmt: skip
     program = SimpleNamespace(kernel_names=compiled)
     monkeypatch.setattr(pyopencl_launch, "built", lambda *_given: program)
     monkeypatch.setattr(pyopencl_launch, "_COMPILED_FOR", {})
     facts = pyopencl_launch.Facts.of(native, None)
-    assert (facts.register, facts.narrow) == (register, narrow)
+    assert (facts.register, facts.narrow, facts.sums) == (register, narrow, 32)
     assert facts.lanes(4) == (min(16, register // 4) if narrow else 16)
 
 
