@@ -127,7 +127,7 @@ def refuse_broken(report: Report, which: str) -> None:
 def _ended_early(report: Report) -> bool:
     """Return whether a run has told already that there is nothing to compare."""
     over = (Exit.OK, Exit.NO, Exit.INCONCLUSIVE)
-    return bool(report.plans) or report.status == SKIPPED or report.exit_code not in over
+    return bool(report.plans) or report.exit_code not in over
 
 
 def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -> None:

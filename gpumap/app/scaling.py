@@ -239,10 +239,9 @@ def _judged(report: Report, *, request: ScaleRequest, turn: float) -> Report:
         figure = gain.value, low, high, request.expect
         verdict = Verdict("limit", least, None, "speedup", answer, *figure)
         verdicts, text = [verdict], f"limit {least}: {interval(gain) if known else text}"
-    hint = _IDLE if found.cause == "cpu-contention" else _LONGER
-    if not known:
-        what = _IDLE if found.cause == "cpu-contention" else "raise --budget"
-        hint = f"{what}: six turns take about {few}s"
+    hint = _LONGER if known else "raise --budget"
+    hint = _IDLE if found.cause == "cpu-contention" else hint
+    hint += "" if known else f": six turns take about {few}s"
     wrong = {
         "inconclusive": Problem(Diagnostic("inconclusive", text, hint=hint), Exit.INCONCLUSIVE),
         "fail": Problem(Diagnostic("limit", text, hint=_ASK_LESS), Exit.NO),

@@ -305,9 +305,11 @@ def _apart(verdicts: Sequence[Verdict]) -> str | None:
 
 
 def _pairs(verdicts: Sequence[Verdict]) -> dict[str, None]:
-    """Return what stands between the brackets of ids, ``size=512``, each once in its order."""
-    inside = ((verdict.id or "").partition("[")[2].removesuffix("]") for verdict in verdicts)
-    return dict.fromkeys(pair for text in inside if text for pair in text.split(","))
+    """Return the keys and values of ids, ``size=512``, each once in its order."""
+    from gpumap.judge.limits import split_id  # which a start need not load
+
+    keys = (split_id(verdict.id or "")[1] for verdict in verdicts)
+    return dict.fromkeys(f"{key}={value_}" for each in keys for key, value_ in each.items())
 
 
 def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline:
