@@ -54,6 +54,12 @@ def test_a_large_product_keeps_every_core_at_work(facts, itemsize):
     assert across * down % facts.units == 0 or across * down > 4 * facts.units
 
 
+def test_where_a_core_has_little_memory_a_block_is_about_as_wide_as_high():
+    """So both factors are packed as rarely as can be: one of 64 by 684 took 1.02 times as long."""
+    facts = Facts(processor=True, units=2, register=64, local=256 << 10, cache=1 << 20)
+    assert cut(facts, 4, (2048, 2048, 2048)).block == (192, 160)
+
+
 @given(PROCESSORS, ITEMSIZE, st.integers(1, 32))
 def test_a_small_product_wakes_one_core(facts, itemsize, size):
     """Another one would take longer to wake than to compute."""

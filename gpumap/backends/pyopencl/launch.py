@@ -371,9 +371,10 @@ def cut(facts: Facts, itemsize: int, sizes: tuple[int, int, int], *, turned: boo
     if columns <= lanes:
         vectors = 1  # and no other: each tile is a kernel that takes half a second to compile
     room = facts.local // itemsize
-    # At most a quarter of the room is for each packed factor; what is left of it is for the sums.
+    # Half of the room is for packed columns, the sums get what is left: blocks as wide as high are
+    # packed least (256 KB, as Intel's runtime has, are 160 columns and 192 rows).
     depth = min(_DEPTH, room // (4 * max(tile_rows, vectors * lanes)))
-    width = _even(columns, min(_WIDEST, room // (4 * depth)), vectors * lanes)
+    width = _even(columns, min(_WIDEST, room // (2 * depth)), vectors * lanes)
     left = room - depth * (width + tile_rows)
     height = _even(rows, min(_HIGHEST, left // width), tile_rows)
     height = _shared(facts.units, height, tile_rows, rows, _parts(columns, width), width * inner)
