@@ -11,18 +11,18 @@ from gpumap.judge.claims import check_patterns
 from gpumap.judge.comparability import broken, machines, surroundings
 from gpumap.judge.compare import JUDGED, Baseline, Terms, agreed, compare, why
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
-from gpumap.judge.headline import MAYBE
 from gpumap.judge.pairs import comparable, share
 from gpumap.model import Compared, Problem, Verdict, replace
 from gpumap.results.outcomes import figure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
+    from gpumap.judge.comparability import Difference
     from gpumap.model import Report
 
 _KINDS = ("bench", "transfer-cost", "selftest")
@@ -87,11 +87,6 @@ def problems_of(
     return problems if compared else (*problems, _NOTHING)
 
 
-def _around(base: Report, new: Report) -> list[Diagnostic]:
-    """Return what differs between two runs beside their machines, as notes."""
-    return [note(f"{each}{MAYBE}") for each in surroundings(base, new)]
-
-
 def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
     """Return a report that was just measured, with its verdicts against a base.
 
@@ -107,7 +102,9 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
     except GpumapError as error:
         wrong = [Problem(diagnostic, error.exit_code) for diagnostic in error.diagnostics]
         return concluded(report, gate, (), wrong)
-    report = replace(report, notes=(*report.notes, *_around(against.base, report)))
+    report = replace(
+        report, notes=(*report.notes, *differences(surroundings(against.base, report)))
+    )
     return concluded(report, gate, verdicts, problems_of(verdicts, against.terms))
 
 
@@ -130,7 +127,7 @@ def _ended_early(report: Report) -> bool:
     return bool(report.plans) or report.exit_code not in over
 
 
-def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -> None:
+def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[Difference] = ()) -> None:
     """Refuse to compare a script with hardware, or what ran on other machines or devices.
 
     Args:
@@ -146,12 +143,13 @@ def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -
         message = "one is simulated and the other is real"
         raise QuestionError((Diagnostic("not-comparable", message, hint=hint),))
     if apart:
-        keys = {each.partition(":")[0] for each in apart}
+        keys = {each.key for each in apart}
         which, hint = ("another machine", _MACHINE)
         if not keys & {"processor", "cores"}:
             which = "other devices" if "devices" in keys else "another map"
             hint = _DEVICES
-        message = f"the base is of {which}: {'; '.join(apart).removeprefix('devices: ')}"
+        texts = [each.text for each in apart]
+        message = f"the base is of {which}: {'; '.join(texts).removeprefix('devices: ')}"
         raise QuestionError((Diagnostic("other-machine", message, hint=hint),))
 
 
@@ -190,6 +188,11 @@ def _verdict_text(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
 def note(message: str) -> Diagnostic:
     """Return a note of a comparison."""
     return Diagnostic("compared", message, severity="note")
+
+
+def differences(every: Iterable[Difference]) -> list[Diagnostic]:
+    """Return what differs between two runs, and may be why their figures do, as notes."""
+    return [Diagnostic("differs", f"differs: {each.text}", severity="note") for each in every]
 
 
 # --- two saved reports
@@ -245,7 +248,7 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         pair |= Baseline(str(request.base), before, request.terms).settings
         show_machine(record.draft, after)
         verdicts, notes = _verdicts(before, after, request, program)
-        record.draft.remarks += [*notes, *_around(before, after)]
+        record.draft.remarks += [*notes, *differences(surroundings(before, after))]
         wrong = problems_of(verdicts, request.terms)
         record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 

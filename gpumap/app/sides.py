@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.app.comparison import (
     NO_LIMIT,
-    note,
+    differences,
     problems_of,
     refuse_broken,
     refuse_unlike,
@@ -60,7 +60,7 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
         verdicts = agreed([judged(one, other) for one in of_a for other in of_b])
         wrong = problems_of(verdicts, terms, _REGRESSION)
         differ = (*machines(a, b, SIDES), *surroundings(a, b, SIDES))
-        record.draft.remarks += [note(f"differs: {each}") for each in differ]
+        record.draft.remarks += differences(differ)
         record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +13,13 @@ _WHOLE = ("ok", "no", "inconclusive")  # statuses of a complete run
 _NOTHING = "nothing"  # where one side has no value
 SIDES = ("base", "new")
 Sides = tuple[str, str]
+
+
+class Difference(NamedTuple):
+    """What two reports have two values of: its key, and a text with both of them."""
+
+    key: str
+    text: str
 
 
 def broken(report: Report) -> str | None:
@@ -32,7 +39,7 @@ def broken(report: Report) -> str | None:
     return None
 
 
-def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
+def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[Difference, ...]:
     """Return the differences between the machines of two reports; none if they are the same.
 
     That is the processor, its cores, and the device that each name is. Versions of libraries,
@@ -44,7 +51,7 @@ def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]
 
 def machine_of(
     base: Report, new: Fingerprint | None, bindings: Iterable[Binding], sides: Sides = SIDES
-) -> tuple[str, ...]:
+) -> tuple[Difference, ...]:
     """Return the differences between the machine of a report and that of a run: see `machines`."""
     changes = _differences(_machine(base.fingerprint), _machine(new), sides)
     rows = (binding for row in base.measurements for binding in row.case.bindings)
@@ -54,7 +61,7 @@ def machine_of(
     return (*changes, *_differences(before, after, sides))
 
 
-def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
+def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[Difference, ...]:
     """Return which versions, links and variables differ that steer placement or speed."""
     before, after = (
         {name: value for name, value in report.environment.items() if value is not None}
@@ -90,9 +97,10 @@ def _devices(bindings: Iterable[Binding]) -> dict[str, str]:
 
 def _differences(
     before: Mapping[str, str], after: Mapping[str, str], sides: Sides = SIDES
-) -> Iterator[str]:
+) -> Iterator[Difference]:
     """Yield each key whose values differ, with both of them."""
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         if old != new:
-            yield f"{key}: {old or _NOTHING} in {sides[0]}, {new or _NOTHING} in {sides[1]}"
+            text = f"{key}: {old or _NOTHING} in {sides[0]}, {new or _NOTHING} in {sides[1]}"
+            yield Difference(key, text)

@@ -16,6 +16,7 @@ from gpumap.judge.phrases import (
     SIMULATED,
     About,
     answer,
+    capital,
     fix,
     interval,
     longer,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 LEVELS = ("good", "below", "untrusted", "failed")  # the worst one last
 _LIMIT = "limit"
-MAYBE = ": this may be why they differ"  # a note on what differs between two runs
 MEASURED = "measured"  # what a benchmark is
 _ANSWERS = (0, 1, 5)  # exit codes of a command that has an answer
 _SAME = "Compare two reports of one command line."
@@ -336,9 +336,9 @@ def _device(report: Report, verdict: Verdict) -> str:
     """Return that the device became slower, with what else differs, or how the work changed."""
     what = "The device, or what drives it, became slower"
     shown, relative = f"{_metric(verdict)} is {_shown(verdict)}", verdict.relative
-    notes = [n.message.removesuffix(MAYBE) for n in report.notes if n.message.endswith(MAYBE)]
+    notes = [note.message for note in report.notes if note.code == "differs"]
     more = f", and {len(notes) - 1} more" if len(notes) > 1 else ""
-    differ = f"{what}: {shown}. Differs: {notes[0]}{more}." if notes else ""
+    differ = f"{what}: {shown}. {capital(notes[0])}{more}." if notes else ""
     if differ and len(differ) + len(SIMULATED) <= LIMIT:
         return differ
     if relative is None or relative.high >= 1.0 + (verdict.threshold or 0.0):

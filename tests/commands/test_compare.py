@@ -181,7 +181,7 @@ def test_a_run_is_compared_with_its_base_where_it_went_well(pair, keys, argument
     given = ("--base", "base.json", *arguments, "--format=json")
     answer = dot(pair.fake(script({}, **keys)), *given, OMP_NUM_THREADS="3")
     assert answer.code == code
-    assert not verdicts or ("compared", "note") in notes(answer)  # of the variable
+    assert not verdicts or ("differs", "note") in notes(answer)  # of the variable
     assert [(v["rule"], v["verdict"]) for v in report(answer)["verdicts"]] == verdicts
 
 
