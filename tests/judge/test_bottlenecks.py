@@ -1,7 +1,7 @@
 """Every speed-up below 90 % of what could be has one cause, with the figures that show it."""
 
 import pytest
-from cases import planned_case
+from cases import planned_case, thin
 from copy_rows import exactly
 
 from gpumap import model
@@ -60,12 +60,6 @@ def cause(rows):
     assert all(each.explanation is None for each in found[:-1])
     assert [each.case for each in found] == [each.case for each in rows]
     return found[-1].explanation
-
-
-def thin(row, n):
-    figures = row.metrics.items()
-    alone = {name: model.Estimate.without_interval(f.value, f.unit) for name, f in figures}
-    return replace(row, metrics=alone) if n < 6 else row
 
 
 def slow(time, *spans, **more):
@@ -197,7 +191,9 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
     """Of the row, or of what it is compared with; neither they make the host faster."""
     for n, found in ((5, (None, None)), (6, ("unequal-devices", "host-faster"))):
         rows, bare = unequal(), [replace(row, explanation=None) for row in beside(1e-3)]
-        rows[place], bare[place] = thin(rows[place], n), thin(bare[place], n)
+        if n < 6:
+            for each in (rows, bare):
+                each[place] = replace(each[place], metrics=thin(each[place].metrics))
         causes = cause(rows), explaining(bare[0].case.bench)(bare)[0].explanation
         assert tuple(getattr(each, "cause", None) for each in causes) == found
 

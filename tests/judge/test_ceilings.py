@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from cases import planned_case
+from cases import planned_case, thin
 from copy_rows import gpu, named
 from reports import noisy, row
 
@@ -153,27 +153,26 @@ def test_hardware_that_is_joined_through_other_devices_is_one():
     assert len(ceilings.hardware_groups(devices("x", "y", "z", "yx"))) == 2
 
 
-def thin(found):
-    ((name, time),) = found.metrics.items()
-    return replace(found, metrics={name: model.Estimate.without_interval(time.value, "s")})
+def few(found):
+    return replace(found, metrics=thin(found.metrics))
 
 
 def test_what_is_compared_with_a_row_of_too_few_samples_has_too_few():
     """Without the time of each device alone there is no ideal either; other rows stay."""
     assert inconclusive.conclusive([ONE, MANY, OTHER]) == [ONE, MANY, OTHER]
-    assert inconclusive.conclusive([thin(ONE), MANY, OTHER]) == [OTHER]
-    assert inconclusive.conclusive([ONE, thin(MANY), OTHER]) == [ONE, OTHER]
-    assert inconclusive.conclusive([thin(row("solo", noisy(0.01))), ONE, MANY]) == []
+    assert inconclusive.conclusive([few(ONE), MANY, OTHER]) == [OTHER]
+    assert inconclusive.conclusive([ONE, few(MANY), OTHER]) == [ONE, OTHER]
+    assert inconclusive.conclusive([few(row("solo", noisy(0.01))), ONE, MANY]) == []
 
 
 @pytest.mark.parametrize(("found", "counts"), [
-    (ONE, False), (thin(ONE), True),
+    (ONE, False), (few(ONE), True),
     (replace(ONE, status="skipped", metrics={}, reason=model.Reason("budget", "")), True),
     (replace(ONE, status="skipped", metrics={}, reason=model.Reason("absent", "")), False),
     (replace(ONE, metrics={**ONE.metrics, "speedup": model.Estimate.refused("1")}), True),
-    (thin(row("h2d", noisy(0.1), bench="transfer", metric="issue_interval")), True),
-    (thin(row("product", noisy(0.1), bench="control")), False),
-    (thin(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
+    (few(row("h2d", noisy(0.1), bench="transfer", metric="issue_interval")), True),
+    (few(row("product", noisy(0.1), bench="control")), False),
+    (few(row("h2d", noisy(0.1), bench="transfer", pattern="ladder")), False),
 ])  # fmt: skip
 def test_a_requested_row_without_a_sure_figure_leaves_a_run_inconclusive(found, counts):
     assert inconclusive.undecided([found]) == [found] * counts

@@ -1,10 +1,11 @@
 """Speed-up of concurrent copies over each alone: one cause where it is too little."""
 
 import pytest
+from cases import thin
 from copy_rows import MB, copy, core, exactly, gpu, named, nowhere, only
 
 from gpumap.bench.transfer_causes import copies_explained, outlier_pairs
-from gpumap.model import Around, Estimate, LinkState, Samples, replace
+from gpumap.model import Around, LinkState, Samples, replace
 
 T = 1e-3  # seconds of a copy alone
 NOTHING = LinkState()
@@ -146,9 +147,7 @@ def test_a_busy_machine_slows_cores_down(around, times):
 def test_under_six_samples_are_no_ground_for_a_cause(place, n, cause):
     rows = at_once(1.1, [gpu(0), gpu(1)])
     few = Samples((T,) * n, tuple(range(n)), queue=(0.0,) * n)
-    metrics = rows[place].metrics
-    if n < 6:
-        metrics = {k: Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
+    metrics = thin(rows[place].metrics) if n < 6 else rows[place].metrics
     rows[place] = replace(rows[place], samples=few, metrics=metrics)
     assert getattr(only(rows, seeing()), "cause", None) == cause
 
