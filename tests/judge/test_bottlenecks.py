@@ -2,7 +2,7 @@
 
 import pytest
 from cases import planned_case, thin
-from copy_rows import exactly
+from copy_rows import core, exactly, gpu
 
 from gpumap import model
 from gpumap.bench.causes import explaining
@@ -13,13 +13,6 @@ SIZE = 1000
 OPERATIONS = 2 * SIZE**3
 RATE = 2e11  # so that a product is 10 ms of arithmetic
 SOLO = OPERATIONS / RATE
-
-
-def device(number, kind=model.Kind.CPU, *hardware):
-    ref = model.DeviceRef(kind, number)
-    cores = (number,) if kind is model.Kind.CPU else ()
-    own = frozenset(hardware or {f"core:{number}"})
-    return model.Device(f"{kind}:{number}", kind, ref, "x", "numpy", cores=cores, hardware=own)
 
 
 def row(name, bindings, time, *, bench="dot", samples=None, fetch=0, **figures):
@@ -39,7 +32,7 @@ def samples(time, *spans, iterations=1, **others):
 
 def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.0, fetch=0,
           around=None, cost=None, overlap=1.0, control=RATE, iterations=(None, None)):  # fmt: skip
-    devices = devices or (device(0), device(1))
+    devices = devices or (core(0), core(1))
     both = [model.Binding(name, found) for name, found in zip("ab", devices, strict=True)]
     gain = 2 * SOLO / time
     many = row(case, both, time, samples=taken, fetch=fetch, overlap=overlap,
@@ -89,9 +82,9 @@ def unsure(high):
 ONE = ((0, 1), (0, 1))  # both devices work for one product's time, at once
 TURNS = ((0, 1), (1, 2))
 ALL = ((0, 2), (0, 2))
-GPUS = tuple(device(n, model.Kind.CUDA) for n in (0, 1))
-SHARED = tuple(device(n, model.Kind.OPENCL, "core:1", "core:0") for n in (0, 1))
-LOOSE = tuple(replace(device(n), cores=()) for n in (0, 1))
+GPUS = (gpu(0), gpu(1))
+LOOSE = tuple(replace(core(n), cores=()) for n in (0, 1))
+SHARED = tuple(replace(each, hardware=frozenset({"core:1", "core:0"})) for each in LOOSE)
 HALF = [replace(f, metrics={k: v for k, v in f.metrics.items() if k != "ideal_balanced"})
         for f in unequal()]  # fmt: skip
 LOST = slow(2, *ONE)
@@ -172,7 +165,7 @@ def test_a_launch_is_no_arithmetic_of_the_control(m, n):
 
 def beside(host, *, high=0.9):
     """Return the rows of a chain: a device's, and the host's own."""
-    binding = model.Binding("a", device(0))
+    binding = model.Binding("a", core(0))
     keys = {"rows": 100, "dtype": "float32"}
     mine = planned_case("chain", "fused", keys, (binding,), model.Work())
     theirs = planned_case("chain", "host", keys, (binding,), model.Work())

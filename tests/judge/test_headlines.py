@@ -105,17 +105,13 @@ def product(name, state, gain=None, spread=0.0, size=64, against=None, bound=Non
         figures["speedup"] = Estimate.refused("1")
     if state == "above":
         figures["efficiency"] = Estimate.refused("1")
-    row = replace(ok(of), metrics=figures)
+    row = replace(ok(of, flags=FLAGS.get(state, ())), metrics=figures)
     if state == "busy":
         row = replace(row, explanation=Explanation("cpu-contention", "other processes kept 1 busy"))
-    flags = {
-        "ceiling": ("over-ceiling",),
-        "impossible": ("impossible",),
-        "above": ("impossible",),
-    }.get(state, ())
-    return replace(row, flags=flags)
+    return row
 
 
+FLAGS = {"ceiling": ("over-ceiling",), "impossible": ("impossible",), "above": ("impossible",)}
 STATES = ("ok", "few", "busy", "ceiling", "impossible", "above", "failed", "left out")
 
 

@@ -20,27 +20,26 @@ def seeing(**states):
     }
 
 
+def alone(ends, times, moving, queue):
+    """Return the copies of each end alone: waited for, and in a queue, where they may be faster."""
+    for (way, binding), seconds, further in zip(ends, times, moving or times, strict=True):
+        yield copy(way, [binding], seconds)
+        yield copy(way, [binding], further, mode="queued", queue=queue)
+
+
 def at_once(gain, devices, *, times=None, moving=None, queue=0.0, spread=0.0, way="h2d", **more):
     """Return each device's copies alone, and last all at once: `gain` times the first's."""
     bindings = named(*devices)
     times = times or [T] * len(bindings)
-    rows = []
-    for binding, seconds, further in zip(bindings, times, moving or times, strict=True):
-        rows.append(copy(way, [binding], seconds))
-        rows.append(copy(way, [binding], further, mode="queued", queue=queue))
     whole = len(bindings) * times[0] / gain
     together = copy(way, bindings, whole, pattern="together", speedup=gain, spread=spread, **more)
-    return [*rows, together]
+    return [*alone([(way, each) for each in bindings], times, moving, queue), together]
 
 
 def both_ways(gain, device, *, times=(T, T), moving=None, queue=0.0, **more):
     (binding,) = named(device)
-    rows = []
-    for way, seconds, further in zip(("h2d", "d2h"), times, moving or times, strict=True):
-        rows.append(copy(way, [binding], seconds))
-        rows.append(copy(way, [binding], further, mode="queued", queue=queue))
     last = copy("bidir", [binding], sum(times) / gain, pattern="together", speedup=gain, **more)
-    return [*rows, last]
+    return [*alone([("h2d", binding), ("d2h", binding)], times, moving, queue), last]
 
 
 TWO = (gpu(0), gpu(1))
