@@ -12,6 +12,19 @@ def planned_case(bench, name, params, *others, **more):
     return model.Case(bench, name, params, *others, **more)
 
 
+def thin(metrics):
+    """Return figures as they are of too few samples: without intervals."""
+    return {k: model.Estimate.without_interval(f.value, f.unit) for k, f in metrics.items()}
+
+
+def driven(case, backend, *places):
+    """Return a case as if another backend drove its devices, or those at some places."""
+    bound = list(case.bindings)
+    for n in places or range(len(bound)):
+        bound[n] = model.replace(bound[n], device=model.replace(bound[n].device, backend=backend))
+    return model.replace(case, bindings=tuple(bound))
+
+
 def called(bound, *times, name="affine", resident="false", metrics=None):
     """Return rows of a break-even: the host's and the device's calls of (bytes, seconds, seconds).
 

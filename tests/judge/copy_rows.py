@@ -1,6 +1,6 @@
 """Rows of copies, made by hand: on devices that are plugged in, and on cores."""
 
-from cases import planned_case
+from cases import planned_case, thin
 
 from gpumap import model
 from gpumap.bench.transfer_causes import copies_explained
@@ -50,7 +50,7 @@ def copy(case, bindings, seconds, *, mode="sync", pattern="alone", memory="pinne
             "bandwidth", top, "B/s", more.pop("share"), "reported: PCIe 5 x16", "reported"
         )
     if n < 6:
-        metrics = {k: model.Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
+        metrics = thin(metrics)
     work = model.Work(bytes_to_device=ends * nbytes)
     made = planned_case("transfer", case, params, bindings, work, ordered=case == "d2d")
     return model.Measurement(made, "ok", metrics=metrics,

@@ -1,8 +1,8 @@
 """Every speed-up below 90 % of what could be has one cause, with the figures that show it."""
 
 import pytest
-from cases import planned_case
-from copy_rows import exactly
+from cases import planned_case, thin
+from copy_rows import core, exactly, gpu
 
 from gpumap import model
 from gpumap.bench.causes import explaining
@@ -13,13 +13,6 @@ SIZE = 1000
 OPERATIONS = 2 * SIZE**3
 RATE = 2e11  # so that a product is 10 ms of arithmetic
 SOLO = OPERATIONS / RATE
-
-
-def device(number, kind=model.Kind.CPU, *hardware):
-    ref = model.DeviceRef(kind, number)
-    cores = (number,) if kind is model.Kind.CPU else ()
-    own = frozenset(hardware or {f"core:{number}"})
-    return model.Device(f"{kind}:{number}", kind, ref, "x", "numpy", cores=cores, hardware=own)
 
 
 def row(name, bindings, time, *, bench="dot", samples=None, fetch=0, **figures):
@@ -39,7 +32,7 @@ def samples(time, *spans, iterations=1, **others):
 
 def group(time, taken, *, devices=None, solo=(SOLO, SOLO), case="many", ideal=2.0, fetch=0,
           around=None, cost=None, overlap=1.0, control=RATE, iterations=(None, None)):  # fmt: skip
-    devices = devices or (device(0), device(1))
+    devices = devices or (core(0), core(1))
     both = [model.Binding(name, found) for name, found in zip("ab", devices, strict=True)]
     gain = 2 * SOLO / time
     many = row(case, both, time, samples=taken, fetch=fetch, overlap=overlap,
@@ -60,12 +53,6 @@ def cause(rows):
     assert all(each.explanation is None for each in found[:-1])
     assert [each.case for each in found] == [each.case for each in rows]
     return found[-1].explanation
-
-
-def thin(row, n):
-    figures = row.metrics.items()
-    alone = {name: model.Estimate.without_interval(f.value, f.unit) for name, f in figures}
-    return replace(row, metrics=alone) if n < 6 else row
 
 
 def slow(time, *spans, **more):
@@ -95,9 +82,9 @@ def unsure(high):
 ONE = ((0, 1), (0, 1))  # both devices work for one product's time, at once
 TURNS = ((0, 1), (1, 2))
 ALL = ((0, 2), (0, 2))
-GPUS = tuple(device(n, model.Kind.CUDA) for n in (0, 1))
-SHARED = tuple(device(n, model.Kind.OPENCL, "core:1", "core:0") for n in (0, 1))
-LOOSE = tuple(replace(device(n), cores=()) for n in (0, 1))
+GPUS = (gpu(0), gpu(1))
+LOOSE = tuple(replace(core(n), cores=()) for n in (0, 1))
+SHARED = tuple(replace(each, hardware=frozenset({"core:1", "core:0"})) for each in LOOSE)
 HALF = [replace(f, metrics={k: v for k, v in f.metrics.items() if k != "ideal_balanced"})
         for f in unequal()]  # fmt: skip
 LOST = slow(2, *ONE)
@@ -178,7 +165,7 @@ def test_a_launch_is_no_arithmetic_of_the_control(m, n):
 
 def beside(host, *, high=0.9):
     """Return the rows of a chain: a device's, and the host's own."""
-    binding = model.Binding("a", device(0))
+    binding = model.Binding("a", core(0))
     keys = {"rows": 100, "dtype": "float32"}
     mine = planned_case("chain", "fused", keys, (binding,), model.Work())
     theirs = planned_case("chain", "host", keys, (binding,), model.Work())
@@ -197,7 +184,9 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
     """Of the row, or of what it is compared with; neither they make the host faster."""
     for n, found in ((5, (None, None)), (6, ("unequal-devices", "host-faster"))):
         rows, bare = unequal(), [replace(row, explanation=None) for row in beside(1e-3)]
-        rows[place], bare[place] = thin(rows[place], n), thin(bare[place], n)
+        if n < 6:
+            for each in (rows, bare):
+                each[place] = replace(each[place], metrics=thin(each[place].metrics))
         causes = cause(rows), explaining(bare[0].case.bench)(bare)[0].explanation
         assert tuple(getattr(each, "cause", None) for each in causes) == found
 

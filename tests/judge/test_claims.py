@@ -26,6 +26,17 @@ def dot(*slower, factor=2.0, **settings):
     return replace(report(*rows), settings=settings)
 
 
+def left_out(name):
+    """Return the run without time for a case."""
+    gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}
+    rows = (replace(r, **gone) if r.case.name == name else r for r in dot().measurements)
+    return replace(dot(), measurements=tuple(rows))
+
+
+def few(row):
+    return replace(row, samples=replace(row.samples, seconds=SAME[:3], blocks=(0, 1, 2)))
+
+
 def words(base, new, *judge):
     found = compare(base, new, 0.05, judge=judge)
     return {(v.id.partition("[")[0].partition(".")[2], v.metric): v.verdict for v in found}
@@ -84,29 +95,22 @@ def test_what_is_only_shown_is_an_alarm_where_it_is_certainly_slower():
     """And no regression, improvement or open question of it is a verdict otherwise."""
     assert words(dot(), dot("many+fetch"))["many+fetch", "time"] == "regression"
     assert words(dot("many+fetch"), dot())["many+fetch", "time"] == "shown"
-    few = dot()
-    *others, fetch = few.measurements
-    samples = replace(fetch.samples, seconds=SAME[:3], blocks=(0, 1, 2))
-    few = replace(few, measurements=(*others, replace(fetch, samples=samples)))
-    assert words(dot(), few)["many+fetch", "time"] == "shown"
+    *others, fetch = dot().measurements
+    short = replace(dot(), measurements=(*others, few(fetch)))
+    assert words(dot(), short)["many+fetch", "time"] == "shown"
 
 
 def test_a_row_without_time_is_inconclusive_whichever_of_its_metrics_is_judged():
     """It has one verdict for all of them."""
-    gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}
-    rows = (replace(r, **gone) if r.case.name == "many" else r for r in dot().measurements)
-    short = replace(dot(), measurements=tuple(rows))
+    short = left_out("many")
     assert words(dot(), short, "dot.many.speedup")["many", "time"] == "inconclusive"
     assert words(dot(), short, "dot.one.time")["many", "time"] == "shown"
 
 
 def test_what_a_headline_claims_and_neither_run_had_time_for_is_inconclusive():
     """Or a gate passes by what no one asked for; what is only shown stays out."""
-    gone = {"status": "skipped", "reason": Reason("budget", ""), "samples": None, "metrics": {}}
     for name, word in (("many", "inconclusive"), ("many+fetch", None)):
-        rows = (replace(r, **gone) if r.case.name == name else r for r in dot().measurements)
-        short = replace(dot(), measurements=tuple(rows))
-        found = words(short, short)
+        found = words(left_out(name), left_out(name))
         assert (found["one", "time"], found.get((name, "time"))) == ("pass", word)
 
 
@@ -166,7 +170,6 @@ def test_an_early_look_judges_the_cases_that_the_run_was_asked_for():
     """As its end does: or the run stops before they are known."""
     base = dot()
     one, _, _, fetch = base.measurements
-    few = replace(fetch, samples=replace(fetch.samples, seconds=SAME[:3], blocks=(0, 1, 2)))
     cases = ("one", "many+fetch")
     assert early(base, [one, fetch], Terms(), cases) == ["pass", "pass"]
-    assert early(base, [one, few], Terms(), cases) == ["pass", "inconclusive"]
+    assert early(base, [one, few(fetch)], Terms(), cases) == ["pass", "inconclusive"]

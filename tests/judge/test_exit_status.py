@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal
 from reports import fake_case, fitted, report
+from reports import row as timed
 from tables import table
 
 from gpumap import model
@@ -68,12 +69,6 @@ def figure(value, low=None, high=None, unit="1"):
 def row(*interval, of=None, flags=(), metric="speedup", unit="1"):
     metrics = {metric: figure(*interval, unit=unit)} if interval else {}
     return model.Measurement(of or case(), "ok", flags=flags, metrics=metrics)
-
-
-def timed(name, times):
-    found = replace(row(times[0], of=case(name), metric="time", unit="s"))
-    samples = model.Samples(tuple(times), tuple(range(len(times))))
-    return replace(found, samples=samples, check=model.Check("", passed=True))
 
 
 def words(text, *rows, **others):

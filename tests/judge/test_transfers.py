@@ -1,10 +1,11 @@
 """Speed-up of concurrent copies over each alone: one cause where it is too little."""
 
 import pytest
+from cases import thin
 from copy_rows import MB, copy, core, exactly, gpu, named, nowhere, only
 
 from gpumap.bench.transfer_causes import copies_explained, outlier_pairs
-from gpumap.model import Around, Estimate, LinkState, Samples, replace
+from gpumap.model import Around, LinkState, Samples, replace
 
 T = 1e-3  # seconds of a copy alone
 NOTHING = LinkState()
@@ -19,27 +20,26 @@ def seeing(**states):
     }
 
 
+def alone(ends, times, moving, queue):
+    """Return the copies of each end alone: waited for, and in a queue, where they may be faster."""
+    for (way, binding), seconds, further in zip(ends, times, moving or times, strict=True):
+        yield copy(way, [binding], seconds)
+        yield copy(way, [binding], further, mode="queued", queue=queue)
+
+
 def at_once(gain, devices, *, times=None, moving=None, queue=0.0, spread=0.0, way="h2d", **more):
     """Return each device's copies alone, and last all at once: `gain` times the first's."""
     bindings = named(*devices)
     times = times or [T] * len(bindings)
-    rows = []
-    for binding, seconds, further in zip(bindings, times, moving or times, strict=True):
-        rows.append(copy(way, [binding], seconds))
-        rows.append(copy(way, [binding], further, mode="queued", queue=queue))
     whole = len(bindings) * times[0] / gain
     together = copy(way, bindings, whole, pattern="together", speedup=gain, spread=spread, **more)
-    return [*rows, together]
+    return [*alone([(way, each) for each in bindings], times, moving, queue), together]
 
 
 def both_ways(gain, device, *, times=(T, T), moving=None, queue=0.0, **more):
     (binding,) = named(device)
-    rows = []
-    for way, seconds, further in zip(("h2d", "d2h"), times, moving or times, strict=True):
-        rows.append(copy(way, [binding], seconds))
-        rows.append(copy(way, [binding], further, mode="queued", queue=queue))
     last = copy("bidir", [binding], sum(times) / gain, pattern="together", speedup=gain, **more)
-    return [*rows, last]
+    return [*alone([("h2d", binding), ("d2h", binding)], times, moving, queue), last]
 
 
 TWO = (gpu(0), gpu(1))
@@ -146,9 +146,7 @@ def test_a_busy_machine_slows_cores_down(around, times):
 def test_under_six_samples_are_no_ground_for_a_cause(place, n, cause):
     rows = at_once(1.1, [gpu(0), gpu(1)])
     few = Samples((T,) * n, tuple(range(n)), queue=(0.0,) * n)
-    metrics = rows[place].metrics
-    if n < 6:
-        metrics = {k: Estimate.without_interval(v.value, v.unit) for k, v in metrics.items()}
+    metrics = thin(rows[place].metrics) if n < 6 else rows[place].metrics
     rows[place] = replace(rows[place], samples=few, metrics=metrics)
     assert getattr(only(rows, seeing()), "cause", None) == cause
 

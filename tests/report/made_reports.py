@@ -1,8 +1,10 @@
 """Reports as runs leave them, made by hand: one for each way in which a run can end."""
 
 from functools import partial
+from itertools import permutations
 
-from cases import called, planned_case
+from cases import called, planned_case, thin
+from judge.copy_rows import copy
 
 from gpumap import model
 from gpumap.comm.algorithms import given_link, predicted
@@ -45,14 +47,14 @@ def case(name="one", bound=None, dtype="float32", **more):
     )
 
 
-def ok(of, seconds=0.5, speedup=None, **more):
+def ok(of, seconds=0.5, speedup=None, flags=(), **more):
     figures = {"time": figure(seconds), "rate": figure(2 * 64**3 / seconds, "FLOP/s")}
     if speedup is not None:
         figures["speedup"] = figure(speedup, "1")
     samples = model.Samples((seconds,) * 6, tuple(range(6)), 2)
     stop = model.Stop("precision", 6, 3, 0.0, 6.0)
     check = model.Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
-    return model.Measurement(of, "ok", None, (), samples, stop, check, figures, **more)
+    return model.Measurement(of, "ok", None, flags, samples, stop, check, figures, **more)
 
 
 def skipped(of, code="stopped", text="not measured: the time limit was reached"):
@@ -107,18 +109,11 @@ def pair(names=("a", "b"), text="x"):
 
 def matrix(count):
     bound = bindings([f"device number {n}" for n in range(count)])
-    params = {"bytes": 400, "memory": "device", "mode": "sync", "pattern": "alone"}
-    cases = [
-        planned_case("transfer", "d2d", params, (a, b), model.Work(), ordered=True)
-        for a in bound
-        for b in bound
-        if a != b
+    rows = [
+        copy("d2d", ends, 400 / (2e9 + n), memory="device", nbytes=400)
+        for n, ends in enumerate(permutations(bound, 2))
     ]
-    rows = tuple(
-        replace(ok(case), metrics={"bandwidth": figure(2e9 + n, "B/s")})
-        for n, case in enumerate(cases)
-    )
-    return made(kind="transfer-cost", measurements=rows)
+    return made(kind="transfer-cost", measurements=tuple(rows))
 
 
 def passed(names=("a", "b"), text="x"):
@@ -126,6 +121,17 @@ def passed(names=("a", "b"), text="x"):
     good = verdict("pass", text=f"{text}>=1.8", id_=many.id, value=1.9, low=1.85, high=1.95)
     rows = (ok(one, 1.0), ok(many, speedup=1.9))
     return made(names=names, text=text, measurements=rows, verdicts=(good,))
+
+
+def few(names=("a", "b"), text="x"):
+    """One sample of each row: no interval; and a ratio that was refused, which is no number."""
+    one, many = pair(names, text)
+    third = replace(many, name="many+fetch")
+    rows = [ok(one), ok(many, speedup=1.5), ok(third, flags=("impossible",))]
+    rows = [replace(row, metrics=thin(row.metrics)) for row in rows]
+    refused = rows[2].metrics | {"speedup": model.Estimate.refused("1")}
+    rows[2] = replace(rows[2], metrics=refused)
+    return made("inconclusive", names=names, text=text, measurements=tuple(rows))
 
 
 def regression(names=("a", "b"), text="x"):
@@ -353,8 +359,8 @@ ENDS = {
     "interrupted": partial(cut_short, status="interrupted", code=130),
 }  # fmt: skip
 OTHERS = {
-    "errors only": errors_only, "dry run": dry_run, "copies": copies, "selftest": proved,
-    "check": checked, "ranks": joined, "devices": listed, "trace": traced, "predict": foreseen,
-    "doctor": diagnosed, "program": watched, "scale": scaled,
+    "few samples": few, "errors only": errors_only, "dry run": dry_run, "copies": copies,
+    "selftest": proved, "check": checked, "ranks": joined, "devices": listed, "trace": traced,
+    "predict": foreseen, "doctor": diagnosed, "program": watched, "scale": scaled,
 }  # fmt: skip
 EVERY = ENDS | OTHERS

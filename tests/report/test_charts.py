@@ -2,6 +2,7 @@
 
 import made_reports
 import pytest
+from cases import driven
 
 from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import is_call
@@ -31,16 +32,10 @@ def sized(report, *speedups):
     return replace(report, measurements=tuple(rows), verdicts=())
 
 
-def by_torch(case):
-    """Return a case as if PyTorch drove its devices."""
-    devices = [(b, replace(b.device, backend="torch")) for b in case.bindings]
-    return replace(case, bindings=tuple(replace(b, device=device) for b, device in devices))
-
-
 def test_backends_are_side_by_side_in_one_chart():
     """The same case of each is together, and says which backend it is of; alone it does not."""
     report = sized(made_reports.passed(), *(made_reports.figure(2.0, "1") for _ in range(2)))
-    torch = [replace(row, case=by_torch(row.case)) for row in report.measurements]
+    torch = [replace(row, case=driven(row.case, "torch")) for row in report.measurements]
     both = replace(report, measurements=(*report.measurements, *torch))
     (chart,) = speedups.drawn(both)
     assert chart.title == "Speed-up of dot"
@@ -64,6 +59,25 @@ def test_a_matrix_starts_from_zero():
     found = replace(report, measurements=(replace(first, metrics=few), *others))
     (mesh,) = picture(next(matrices.drawn(found)))[0].collections
     assert sum(mesh.get_array().flatten() > 0.0) == 11
+
+
+def bars(chart):
+    return [bar for bar in picture(chart)[0].patches if bar.get_width() > 0.0]
+
+
+def test_a_speed_up_of_few_samples_is_drawn_hollow():
+    (few,) = speedups.drawn(made_reports.few())
+    (whole,) = speedups.drawn(made_reports.passed())
+    assert [bar.get_fill() for bar in bars(few)] == [False]
+    assert {bar.get_fill() for bar in bars(whole)} == {True}
+
+
+def test_a_point_of_copies_of_few_samples_is_hollow():
+    axes = Figure().subplots()
+    few, many = Estimate.without_interval(0.5, "s"), Estimate(0.5, 0.4, 0.6, "s")
+    curves.dots(axes, {1.0: few, 2.0: many}, "black")
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [dot.get_fillstyle() for dot in dots] == ["none", "full"]
 
 
 def swept():

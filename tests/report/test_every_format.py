@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from functools import cache, partial
 from xml.etree import ElementTree as ET
 
@@ -41,6 +42,8 @@ HOSTILE = [
     # of XML, of a runner, of labels
     "\ufffe", "<![CDATA[", "##[error]", "\u034f::error::", ",::error::", "# EOF", "{x}", "a,b=c",
     "} 1", "' 2 3", "NaN",
+    # of a page
+    "</svg>", "{{x}}", "</style>",
 ]  # fmt: skip
 MARKDOWN = MarkdownIt("gfm-like")  # tables, raw HTML, and links that are none but look so
 QUIET = {"text", "code_inline", "strong_open", "strong_close", "softbreak"}
@@ -48,6 +51,7 @@ STRANGE = {"code_block", "fence", "blockquote_open", "hr", "html_block"}
 FOR_READERS = [name for name in FORMATS if name not in TRACKERS]  # trackers take figures alone
 # the others name a row by its case and its names
 WITH_IDS = ("json", "csv", "junit")
+INTERVAL = re.compile(r"\[-?[0-9.]+(e[-+]?[0-9]+)?, ")
 
 
 def rendered(format_, report):
@@ -221,6 +225,17 @@ def test_no_format_leaves_out_what_was_warned_of_or_let_pass(format_):
     text = "\n".join(READERS[format_](rendered(format_, report)))
     assert warning.message in text
     assert format_ in ("plain", "rich") or let_pass.diagnostic.message in text
+
+
+@pytest.mark.parametrize("format_", [each for each in FOR_READERS if each not in ("json", "csv")])
+def test_few_samples_have_no_interval_and_a_refused_ratio_no_number(format_):
+    """Nor a bar in a table; it is named where figures stand."""
+    text = COLOURS.sub("", rendered(format_, made_reports.few()))
+    assert INTERVAL.search(text) is None
+    assert "impossible" in text
+    assert re.search(r"█|\b(nan|inf)\b", text) is None
+    whole = COLOURS.sub("", rendered(format_, made_reports.passed()))
+    assert INTERVAL.search(whole)  # it would be found
 
 
 @pytest.mark.parametrize("format_", ["markdown", "html"])

@@ -14,10 +14,6 @@ from gpumap.results.shown import render
 PARSER = MarkdownIt("gfm-like")  # tables, raw HTML and links that are none but look so
 
 
-def text(report):
-    return render("markdown", report, Style())
-
-
 @given(shown=st.text(st.characters(), min_size=1))
 def test_a_code_span_shows_its_text(shown):
     (token,) = PARSER.parseInline(code(shown))
@@ -30,6 +26,6 @@ def test_a_code_span_shows_its_text(shown):
 
 def test_a_map_of_very_many_errors_does_not_push_the_table_out():
     errors = tuple(problem(f"map{n}", "wrong", 2) for n in range(SHOWN + 5))
-    found = text(made("error", 2, errors=errors)).splitlines()
+    found = render("markdown", made("error", 2, errors=errors), Style()).splitlines()
     assert sum(line.startswith("- **error**") for line in found) == SHOWN
     assert "- and 5 more; `--format json` lists them all" in found

@@ -1,9 +1,10 @@
 """Reports side by side: each figure with what it is of the first report's."""
 
 import pytest
+from made_reports import figure
 from saved_reports import written
 
-from gpumap.model import Estimate, Fingerprint, Reason, replace
+from gpumap.model import Fingerprint, Reason, replace
 from gpumap.model.io import read
 from gpumap.results.several import Saved, table
 
@@ -14,14 +15,10 @@ def dot():
 
 def scaled(report, factor):
     rows = tuple(
-        replace(row, metrics={name: times(f, factor) for name, f in row.metrics.items()})
+        replace(row, metrics={k: figure(f.value * factor) for k, f in row.metrics.items()})
         for row in report.measurements
     )
     return replace(report, measurements=rows)
-
-
-def times(figure, factor):
-    return Estimate(figure.value * factor, figure.low * factor, figure.high * factor, figure.unit)
 
 
 def beside(*reports):

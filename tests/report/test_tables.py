@@ -1,6 +1,7 @@
 """Tables of rows: where backends differ, what is told apart, and how things are counted."""
 
 import pytest
+from cases import driven
 from made_reports import bindings, case, copies, device, listed, made, passed, skipped
 
 from gpumap import model
@@ -12,13 +13,11 @@ from gpumap.results.rows import tables
 from gpumap.results.shown import render
 
 
-def driven(report, *backends):
-    def by(found, backend):
-        bound = tuple(
-            model.Binding(b.name, replace(b.device, backend=backend)) for b in found.case.bindings
-        )
-        return replace(found, case=replace(found.case, bindings=bound))
+def by(found, backend):
+    return replace(found, case=driven(found.case, backend))
 
+
+def of_backends(report, *backends):
     (fit,), (copy, *calls) = report.fits, report.measurements
     late = replace(calls[3], status="skipped", reason=model.Reason("budget", "late"))
     rows = [*calls[:3], late]
@@ -39,7 +38,7 @@ def on(report):
     ("backends", "shown"), [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))]
 )
 def test_rows_of_several_backends_are_told_apart(backends, shown):
-    report = driven(copies(), *backends)
+    report = of_backends(copies(), *backends)
     assert on(report) == [shown] * 2
     text = render("plain", report, Style(verbose=True))
     assert text.count("looked no further for lack of time") == 1

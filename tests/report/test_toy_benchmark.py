@@ -5,9 +5,6 @@ import io
 import os
 import subprocess
 import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from unittest.mock import patch
 
 import click
 import pytest
@@ -18,7 +15,6 @@ from written import ROOT
 from gpumap.app.benchmark import measure
 from gpumap.bench import registry
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.commands.bench import bench
 from gpumap.commands.options import benchmark_options, setting
 from gpumap.engine.base import Benchmark, Recipe
 from gpumap.engine.estimates import time_of
@@ -120,20 +116,6 @@ def test_its_rows_have_a_table_of_its_own():
     line = next(line for line in lines if line["id"] == TOY)
     assert (data["id"], data["bench"], data["params"]["tone"]) == (TOY, "toy", "low")
     assert (line["bench"], line["words"], line["tone"]) == ("toy", "4", "low")
-
-
-def test_its_command_is_its_file(monkeypatch):
-    """`gpumap bench` takes each benchmark of the registry that has a file bench_NAME.py."""
-    without = set(bench.list_commands(click.Context(bench)))
-    module = ModuleType("gpumap.commands.bench_toy")
-    module.__spec__, module.toy = ModuleSpec(module.__name__, None), click.Command("toy")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-
-    assert set(bench.list_commands(click.Context(bench))) == without | {"toy"}
-    assert bench.get_command(click.Context(bench), "toy") is module.toy
-
-    with patch.dict(registry.BENCHMARKS, clear=True):  # which keeps their order
-        assert bench.list_commands(click.Context(bench)) == []
 
 
 RUN = """

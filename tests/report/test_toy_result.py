@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from dataclasses import dataclass
+from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -52,17 +52,12 @@ def heaviest(report, result):
     return answer(report, "good", (f"{name} is the heaviest.",))
 
 
-@dataclass
-class Module:
-    SPEC: results.ResultSpec
-
-
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
     """What a command adds: a type in the model, and a file of its name with its spec."""
     spec = results.ResultSpec(sections, Question(heaviest, "weighed"), records)
     monkeypatch.setattr(types, "RESULTS", (*types.RESULTS, Weighed))
-    monkeypatch.setitem(sys.modules, "gpumap.results.weighed", Module(spec))
+    monkeypatch.setitem(sys.modules, "gpumap.results.weighed", SimpleNamespace(SPEC=spec))
     file.saved.cache_clear()
     yield
     file.saved.cache_clear()
