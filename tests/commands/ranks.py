@@ -3,16 +3,15 @@
 import importlib.util
 import shutil
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 from mpi_jobs import MPIRUN, started
+from shell import until
 
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-LIMIT = 100.0  # seconds
 needs_mpirun = pytest.mark.skipif(
     not shutil.which("mpirun"), reason="no mpirun: apt-get install openmpi-bin"
 )
@@ -41,14 +40,13 @@ def measures(pid):
 
 
 def measuring(process):
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
+    """Return the processes of two ranks, once both measure."""
+
+    def both():
         found = members(process.pid)
-        if len(found) == 2 and all(map(measures, found.values())):
-            return found
-        time.sleep(0.1)
-    process.kill()
-    raise AssertionError(process.communicate())
+        return len(found) == 2 and all(map(measures, found.values())) and found
+
+    return until(both, process)
 
 
 def lives(pid):

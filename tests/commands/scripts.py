@@ -25,7 +25,3 @@ def report(answer):
 def asked(found):
     """Return the rows of what was asked for: without the controls."""
     return [row for row in found["measurements"] if row["bench"] != "control"]
-
-
-def rows(found):
-    return {(row["case"], "+".join(row["names"])): row for row in asked(found)}

@@ -10,27 +10,8 @@ import pytest
 from flat_report import loads
 from mpi_jobs import MPIRUN, ended, started
 from ranks import by_mpirun, measuring, needs_mpi
-from shell import timely
 
-from gpumap.bench.exchanges import LocalRanks
-
-LOCAL = LocalRanks.algorithms
-EVERY = ("native", *LOCAL)
 CORES = "a->cpu0;b->cpu1"
-
-
-def asked(found):
-    return [row for row in found["measurements"] if row["params"]["pattern"] == "alone"]
-
-
-@pytest.mark.parametrize("comm", ["local", "nccl"])
-def test_several_processes_do_not_each_measure_alone(gpumap, comm):
-    """They would take turns on the same cores, and each call the other's work its own time."""
-    place = {"RANK": "0", "SIZE": "2", "LOCAL_RANK": "0"}
-    env = {f"OMPI_COMM_WORLD_{name}": value for name, value in place.items()}
-    answer = gpumap("bench", "allreduce", "--comm", comm, **env)
-    assert answer.code == 2
-    assert f"--comm {comm} is for one process" in answer.err
 
 
 @needs_mpi
@@ -46,20 +27,6 @@ def ranks(gpumap, count, *arguments, map_=CORES, **env):
 def begun(gpumap, *arguments):
     process = ranks(gpumap, 2, "--budget", "60s", "--output", "json=report.json", *arguments)
     return process, measuring(process)
-
-
-@needs_mpi
-def test_two_processes(gpumap):
-    """All algorithms, each verified on each rank; rank 0 alone speaks."""
-    file = gpumap.folder / "report.json"
-    arguments = ("--budget", "4s", "--output", str(file), "--sizes", "72,large")
-    code, out, err = ended(ranks(gpumap, 2, *arguments))
-    rows = asked(loads(file.read_text()))
-    assert code == 0, err
-    assert out.count("allreduce 64 MiB") == 1
-    assert [row["case"] for row in rows] == [*EVERY, *EVERY]
-    assert all(row["check"]["passed"] for row in timely(rows))
-    assert {row["params"]["comm"] for row in rows} == {"mpi"}
 
 
 @needs_mpi

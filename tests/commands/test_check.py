@@ -2,7 +2,6 @@
 
 import os
 import re
-from pathlib import Path
 
 import pytest
 from flat_report import loads
@@ -17,12 +16,6 @@ DEVICES = TEXTS["devices"]
 @pytest.fixture
 def fake(gpumap):
     return gpumap.fake(DEVICES)
-
-
-def checked(gpumap, *arguments, **env):
-    answer = gpumap("check", *arguments, "--format", "json", **env)
-    errors = loads(answer.out)["errors"]
-    return answer.code, [(error["code"], error["entry"], error["exit"]) for error in errors]
 
 
 @pytest.mark.parametrize(("text", "options", "code"), TEXTS["the_answer_is_an_exit_code"])
@@ -44,7 +37,9 @@ LOST, MEMORY, FLIP = ("device-lost", 3), ("out-of-memory", 3), ("wrong-data", 4)
 ])  # fmt: skip
 def test_every_fault_has_its_exit_code_and_its_entry(fake, devices, code, found):
     text = ";".join(f"{name}->cuda{n}" for name, n in zip("abc", devices, strict=False))
-    assert checked(fake, text) == (code, [(word, at, end) for at, (word, end) in found.items()])
+    answer = fake("check", text, "--format", "json")
+    errors = [(e["code"], e["entry"], e["exit"]) for e in loads(answer.out)["errors"]]
+    assert (answer.code, errors) == (code, [(word, at, end) for at, (word, end) in found.items()])
 
 
 def test_a_device_that_hangs_is_named(fake):
@@ -58,18 +53,6 @@ def test_an_unbuffered_stdout_loses_nothing_in_silence(gpumap):
     full = ["sh", "-c", 'ulimit -f 8; "$@" > out', "sh", gpumap.command, "explain"]
     answer = gpumap.run(full, PYTHONUNBUFFERED="1")
     assert (answer.code, answer.err) == (2, "error: cannot write the result: File too large\n")
-
-
-@pytest.mark.parametrize("target", [
-    "no/r.json", ".", "r.pdf",
-    pytest.param("/sys/r.json", marks=pytest.mark.skipif(
-        not Path("/sys/kernel").exists(), reason="no /sys, where no file can be made")),
-])  # fmt: skip
-def test_a_report_that_has_nowhere_to_go_is_known_beforehand(gpumap, target):
-    """Exit 2 before any device is looked for: this one would be found broken, exit 3."""
-    answer = gpumap.fake(DEVICES)("check", "a->cuda4", "--output", target)
-    assert (answer.code, answer.out) == (2, "")
-    assert [path.name for path in gpumap.folder.iterdir()] == ["fake.toml"]
 
 
 def test_where_a_report_goes_is_not_touched_beforehand(gpumap):

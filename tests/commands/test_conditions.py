@@ -1,6 +1,5 @@
 """Under what conditions a command ends how: one table each, on scripted devices."""
 
-import json
 import os
 import subprocess
 import sys
@@ -47,29 +46,6 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     assert found["source_path"] == files.get(first)
 
 
-LIMITS = {
-    "option": "dot.many.time<=1s", "variable": "dot.many.time<=2s",
-    "gpumap.toml": "dot.many.time<=3s",
-}  # fmt: skip
-
-
-def given(gpumap, name, values, first):
-    """Give a setting in a place and in all that come after it; return arguments and variables."""
-    places = list(values)[list(values).index(first) :]
-    if "gpumap.toml" in places:
-        (gpumap.folder / "gpumap.toml").write_text(f"{name} = {json.dumps(values['gpumap.toml'])}")
-    words = (f"--{name}", values["option"]) if "option" in places else ()
-    env = {f"GPUMAP_{name.upper()}": values["variable"]} if "variable" in places else {}
-    return words, env
-
-
-@pytest.mark.parametrize("first", LIMITS)
-def test_limits_come_from_the_first_place_that_has_some(gpumap, first):
-    words, env = given(gpumap.fake(script()), "limit", LIMITS, first)
-    found = report(gpumap(*DOT, "--budget", "4s", "--format", "json", *words, **env))
-    assert [verdict["text"] for verdict in found["verdicts"]] == [LIMITS[first]]
-
-
 @pytest.mark.parametrize(("words", "variable", "file", "quiet"), [
     ((), None, None, False), ((), None, "true", True), ((), "0", "true", False),
     ((), "1", "false", True), (("--quiet",), "0", "false", True),
@@ -79,6 +55,12 @@ def test_a_flag_comes_from_the_first_place_that_sets_it(gpumap, words, variable,
         (gpumap.folder / "gpumap.toml").write_text(f"quiet = {file}")
     env = {} if variable is None else {"GPUMAP_QUIET": variable}
     assert (gpumap.fake(script())("check", PAIR, *words, **env).err == "") == quiet
+
+
+def test_the_longest_budget_is_no_overflow(gpumap):
+    words = ("transfer-cost", "--sizes", "4KiB", "--cases", "h2d", "--no-model", "--map", PAIR)
+    answer = gpumap.fake(script())(*words, "--budget", "999999999", "--format", "json")
+    assert (answer.code, report(answer)["settings"]["timeout_s"]) == (0, 1e9)
 
 
 COMMANDS = {

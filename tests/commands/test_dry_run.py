@@ -1,15 +1,7 @@
 """`--dry-run`: the plan, of devices that stay closed; and `--reference`, which decides on it."""
 
-import here
-import numpy as np
 import pytest
 from commands.scripts import report, script
-
-from gpumap.app.opening import unopened
-from gpumap.errors import DeviceError
-from gpumap.inventory import Inventory
-from gpumap.parse import parse_map
-from gpumap.resolve import resolve
 
 MAP = ("--map", "a->cuda0;b->cuda1")
 COMMANDS = {
@@ -25,10 +17,6 @@ def planned(found):
     return [row["id"] for row in found["measurements"]]
 
 
-def codes(found):
-    return {note["code"] for note in found["map"]["notes"]}
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_plan_is_what_a_run_does_and_opens_no_device(gpumap, name):
     """Row by row, where the first device is the fastest. One that is opened writes a log."""
@@ -41,26 +29,6 @@ def test_the_plan_is_what_a_run_does_and_opens_no_device(gpumap, name):
     assert {row["reason"]["code"] for row in dry["measurements"]} <= {"stopped", "unsupported"}
     run = report(gpumap(*command, "--budget", "1s"))
     assert planned(dry) == planned(run) != []
-
-
-@pytest.mark.parametrize("text", ["a->cpu0", "a->opencl0:0", "a->opencl0:0.0"])
-def test_a_device_that_is_planned_for_does_nothing(text):
-    """It has what its session would have, and whatever else is asked of it is an error of ours."""
-    inventory = Inventory(here.HOST)
-    try:
-        resolution = resolve(parse_map(text), inventory)
-    except Exception as error:  # noqa: BLE001 - no driver, or no parts
-        pytest.skip(str(error))
-    devices = unopened(resolution, inventory)
-    session = devices.sessions["a"]
-    backend = inventory.backend(session.device.backend)
-    with pytest.raises(DeviceError):
-        session.upload(np.zeros(1), None)
-    with pytest.raises(DeviceError):
-        session.synchronize()
-    with backend.open(session.device, backend.clock()) as opened:
-        assert session.features == opened.features
-    assert devices.again("a").device is session.device
 
 
 @pytest.mark.parametrize("bench", ["dot", "chain"])

@@ -163,11 +163,6 @@ def test_more_or_fewer_ranks_than_entries_start_nothing(node, map_, count, said)
         assert f"error: {said.replace('HOST', os.uname().nodename)}\n  fix: start " in error
 
 
-def test_where_the_count_is_not_known_a_rank_without_an_entry_is_refused(node):
-    code, said = refused(node, "a->cuda0;b->cuda1", "--rank-from", "MY_RANK", MY_RANK="2")
-    assert (code, "this is number 3 by MY_RANK" in said) == (2, True)
-
-
 def test_the_map_of_another_node_starts_nothing(node):
     """gpt-oss 266: which name has no device here, and what is here."""
     map_ = "a->cuda@0000:01:00.0;b->cuda@0000:aa:00.0"
@@ -210,24 +205,6 @@ def test_in_a_run_a_process_takes_the_entry_that_the_run_gave_it(gpumap):
     assert (answer.code, sorted(answer.out.splitlines())) == (0, ["[a] a 32", "[b] b 32"])
 
 
-@pytest.mark.parametrize(("words", "env", "code", "said"), TABLE["refused"])
-def test_what_is_refused_says_what_and_the_fix(gpumap, words, env, code, said):
-    """Nothing has started."""
-    found, error = refused(gpumap, *words, **(env or {}))
-    assert (found, said in error, "\n  fix: " in error) == (code, True, True), error
-
-
-@pytest.mark.parametrize("words", [("--",), ()])
-def test_a_call_without_a_command_shows_where_it_goes(gpumap, words):
-    answer = gpumap("exec", "a->cpu0", *words)
-    assert (answer.code, "gpumap exec MAP -- COMMAND" in answer.err) == (2, True)
-
-
-def test_a_command_that_is_not_there_ends_as_in_a_shell(gpumap):
-    for command, code in (("./none", 127), (".", 126)):
-        assert gpumap("exec", "a->cpu0", "--name", "a", "--", command).code == code
-
-
 def test_the_command_has_the_signals_of_a_shells_command(gpumap):
     """Python ignores SIGPIPE and SIGXFSZ, which the command must not inherit; others stay."""
     status = "/proc/self/status"
@@ -240,22 +217,12 @@ def test_the_command_has_the_signals_of_a_shells_command(gpumap):
 # --- the proof
 
 
-@pytest.mark.parametrize("by", ["torchrun", "Slurm", "MPICH"])
-def test_ranks_with_devices_of_their_own_are_verified(node, by):
-    found = together(node, FOUR, by, [None] * 4, "--verify")
-    assert [answer.code for answer in found] == [0] * 4
-    said = f"verified: dev3 is local rank 3 of 4 on {os.uname().nodename} ({by}), cuda@{UUIDS[3]}"
-    assert said in found[3].err
-
-
 def test_a_gpu_that_no_variable_hides_the_others_of_is_not_verified(node):
     """A driver that tells no UUID."""
     node.fake(script({"pci": "0000:01:00.0"}, {"pci": "0000:02:00.0"}))
     code, said = refused(node, "a->cuda1", "--verify")
-    assert (code, "shows cuda@0000:01:00.0, cuda@0000:02:00.0\n  fix: omit --verify" in said) == (
-        3,
-        True,
-    )
+    assert code == 3
+    assert "shows cuda@0000:01:00.0, cuda@0000:02:00.0\n  fix: omit --verify" in said
     assert become(node, "a->cuda1")[0]["GPUMAP_DEVICE"] == "cuda@0000:02:00.0"
 
 

@@ -1,33 +1,10 @@
-"""`gpumap predict`: computed from what links cost, and said to be; and published tables."""
+"""`gpumap predict --report`: computed from what links were measured to cost."""
 
 import pytest
 from flat_report import loads
 from report_schema import checked
 from saved_reports import signed, written
 from shell import SIMULATED
-
-LINK = ("--latency", "1ms", "--bandwidth", "1GB/s")
-
-
-def predicted(gpumap, *options):
-    answer = gpumap("predict", *LINK, *options, "--format", "json")
-    tree = checked(answer.out)
-    assert (answer.code, answer.err) == (0, "")
-    return tree["prediction"]
-
-
-@pytest.mark.parametrize("compute", [0.203, 0.205, None])
-def test_two_devices_are_faster_where_half_of_the_compute_is_more_than_an_exchange(gpumap, compute):
-    step = ("--compute", f"{compute}s") if compute else ()
-    tree = predicted(gpumap, *step, "--bytes", "100MB", "--devices", "2", "--algorithm", "ring")
-    (forecast,) = tree["forecasts"]
-    found = {name: figure["value"] for name, figure in forecast["metrics"].items()}
-    comm = 2e-3 + 0.1
-    assert found["comm"] == pytest.approx(comm)
-    if compute is None:
-        assert list(found) == ["comm"]
-    else:
-        assert found["speedup"] == pytest.approx(compute / (compute / 2 + comm))
 
 
 def test_a_link_that_was_measured(gpumap):

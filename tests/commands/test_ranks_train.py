@@ -1,9 +1,7 @@
-"""`gpumap bench train` between processes: real ranks, what they learn, and what becomes of them."""
+"""`gpumap bench train` between processes: which rank is named where a training fails."""
 
 import re
 
-import numpy as np
-import pytest
 from flat_report import loads
 from mpi_jobs import ended
 from ranks import by_mpirun, needs_mpi
@@ -14,40 +12,10 @@ CORES = "a->cpu0;b->cpu1"
 pytestmark = needs_mpi
 OWN = table(__file__, "test_bench_train")["own"]
 ENDS = ("--budget", "12s", "--precision", "50%")  # on a quiet machine, and on a busy one
-THREE = ("--sweep", "width=16", "--batch", "64", "--tau", "4")
 
 
 def ranks(gpumap, *arguments):
     return by_mpirun(gpumap, 2, "bench", "train", "--map", CORES, *arguments)
-
-
-def losses(found):
-    return {
-        (row["params"]["rule"], len(row["names"])): row["metrics"]["loss"]["value"]
-        for row in asked(found)
-        if row["case"] == "step"
-    }
-
-
-def test_processes_learn_what_devices_of_one_process_learn(gpumap):
-    """The same losses, up to the order of sums, and every row is verified."""
-    given = (*THREE, "--average", "parameters", "--learn", "4096", "--rate", "0.01")
-    given += (*ENDS, "--format", "json")
-    code, out, err = ended(ranks(gpumap, *given))
-    assert code == 0, err
-    there = loads(out)
-    local = gpumap("bench", "train", "--comm", "local", "--map", CORES, *given)
-    assert local.code == 0, local.err
-    here = loads(local.out)
-    assert losses(there) == pytest.approx(losses(here), rel=1e-3)
-    assert set(losses(there)) == {("bsp", 1), ("bsp", 2)}
-    assert all(loss < np.log(2) for loss in losses(there).values())
-    for found, comm, algorithm in ((there, "mpi", "native"), (here, "local", "ring")):
-        rows = asked(found)
-        assert {row["status"] for row in rows} == {"ok"}
-        assert all(row["check"]["passed"] for row in rows)
-        assert {row["params"]["comm"] for row in rows} == {comm}
-        assert {row["params"].get("algorithm", algorithm) for row in rows} == {algorithm}
 
 
 def test_an_error_of_the_users_code_on_one_rank_ends_all_and_is_named(gpumap):

@@ -4,12 +4,11 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 from mpi_jobs import tmpdir
-from ranks import ROOT, measures, needs_mpi
+from ranks import measures
 from shell import BIN, LIMIT, until
 from tables import table
 
@@ -101,21 +100,6 @@ def test_what_is_meant_literally_stays_data(gpumap, session, value):
     assert shlex.quote(f"{value}:{value}") in answer.err
 
 
-@pytest.mark.parametrize(("text", "words", "code"), [
-    *((EXAMPLE, words, 2) for words in (
-        ["a->cpu0"], ["--map", "a->cpu0"], ["--no-bind"],
-        ["--output-dir", "d"], ["--timeout", "60s"], ["--grace", "1s"])),
-    ("DEVICES=cuda0,gpu1", [], 2), (f"{EXAMPLE}BSP_EXCH_STRATEGY=swap", [], 2),
-    (HOSTS, ["--", ":"], 2),  # what begins another context to mpirun
-    (HOSTS, [], 127),  # it is not there
-])  # fmt: skip
-def test_what_does_not_go_together(gpumap, session, text, words, code):
-    gpumap.env["PATH"] = str(BIN)
-    answer = session(text, *words)
-    assert (answer.code, answer.out) == (code, "")
-    assert answer.err.rpartition("error")[2].count("\n  fix: ") == 1
-
-
 def test_variables_are_for_whom_they_concern(gpumap, session):
     """A time limit of every command's is bench train's own here, and is no contradiction."""
     answer = session(EXAMPLE, "--dry-run", GPUMAP_TIMEOUT="9s", GPUMAP_OUTPUT_DIR="d")
@@ -133,34 +117,6 @@ def test_a_session_trains_a_class_of_its_folder(gpumap, session):
     assert (answer.code, answer.err) == (0, ""), answer
     assert "modelfile:Logistic" in answer.out
     assert "host" in answer.out
-
-
-def said(*words):
-    return subprocess.run(words, capture_output=True, check=False, text=True).stdout
-
-
-@needs_mpi
-def test_a_session_trains_on_two_hosts(gpumap, session):
-    """The other one is this machine by another name, in a UTS namespace of its own."""
-    if "Open MPI" not in said("mpirun", "--version"):
-        pytest.skip("this mpirun is not Open MPI, which can be told what to call in place of ssh")
-    if shutil.which("unshare") is None or said("unshare", "--uts", "echo", "made") != "made\n":
-        pytest.skip("no namespace can be made here: unshare --uts")
-    agent = (
-        gpumap.folder / "agent"
-    )  # what is called in the place of ssh: agent [options] HOST WORDS
-    agent.write_text(
-        "#!/bin/bash\n"
-        'while [[ "$1" == -* ]]; do shift; done\n'
-        'host=$1; shift; exec unshare --uts bash -c "hostname $host; $*"\n'
-    )
-    agent.chmod(0o755)
-    env = {**ROOT, "OMPI_MCA_plm_rsh_agent": str(agent)}
-    answer = session('RULE=BSP\nDEVICES=("cpu0" "other:cpu0")', "--", *SHORT, **env)
-    assert answer.code == 0, answer
-    assert "Mapped name node1/dev0 to device cpu0" in answer.out
-    assert "  2 devices  " in answer.out
-    assert f"note: node0 is {os.uname().nodename}, node1 is other\n" in answer.err
 
 
 def test_the_process_becomes_the_training(gpumap):

@@ -1,23 +1,19 @@
-"""A signal at a random time: 130 or the run's own code, a whole report, and no hang.
-
-And kills of a run whose processes leave others behind: nothing is left.
-"""
+"""A signal at a random time: 130 or the run's own code, a whole report, and no hang."""
 
 import os
 import random
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from leavers import kill_at_random
 from report_schema import checked
+from shell import LIMIT, until
 
-KILLS = int(os.environ.get("GPUMAP_KILLS", "200"))
 JOBS_ENDED = int(os.environ.get("GPUMAP_SIGNALS", "30"))
 SEED = os.environ.get("GPUMAP_SIGNAL_SEED", "1")
-LIMIT = 100.0  # seconds that a job may take on a busy machine
 MAP = ("--map", "a->cpu0;b->cpu0", "--format", "json", "--quiet")
 JOBS = {
     "dot": ("bench", "dot", "--size", "128", "--budget", "2s", *MAP),
@@ -33,12 +29,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def hears(pid):
     """Return whether a process catches SIGTERM: Python itself does not, gpumap does at once."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
-    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = status.partition("SigCgt:")[2].split()[0]
+    return int(caught, 16) >> (signal.SIGTERM - 1) & 1
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
@@ -50,27 +43,13 @@ def test_a_signal_ends_a_job_at_any_time(gpumap, number):
     job, ending = rng.choice(list(JOBS)), rng.choice(SIGNALS)
     wait = rng.uniform(0.0, LENGTH)
     process = gpumap.start([gpumap.command, *JOBS[job]])
-    try:
-        end = time.monotonic() + LIMIT
-        while not hears(process.pid) and time.monotonic() < end:
-            time.sleep(0.001)
-        time.sleep(wait)
-        if process.poll() is None:
-            process.send_signal(ending)
-        out, _ = process.communicate(timeout=LIMIT)
-    finally:
-        process.kill()
+    until(partial(hears, process.pid), process)
+    time.sleep(wait)
+    process.send_signal(ending)
+    out, _ = process.communicate(timeout=LIMIT)
     own = (0,) if job == "run" else (0, 1, 5)  # a busy machine may decide nothing, or wrongly
     assert process.returncode in (130, *own), (job, ending, wait)
     if out:
         report = checked(out)
         assert report["exit_code"] == process.returncode
     assert out or job == "run" or process.returncode == 130
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
-@pytest.mark.parametrize("number", range(KILLS))
-def test_nothing_is_left_of_a_run_that_is_killed(gpumap, number):
-    """At any moment, by any signal: no child, and no daemon without an environment."""
-    *how, left = kill_at_random(gpumap, number, SEED)
-    assert not left, how

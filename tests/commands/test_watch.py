@@ -3,7 +3,6 @@
 import os
 import sys
 
-import psutil
 import pytest
 from flat_report import loads
 from scripts import script
@@ -64,14 +63,10 @@ def test_expect_used_is_inconclusive_where_use_is_unknown(gpumap):
     assert gpumap(*command).code == 5
 
 
-@pytest.mark.parametrize(
-    ("end", "code", "said"),
-    [
-        ("os._exit(3)", 3, "exit code 3"),
-        ("os.kill(os.getpid(), 9)", 137, "signal 9"),
-        ("os.abort()", 134, "signal 6"),
-    ],
-)
+@pytest.mark.parametrize(("end", "code", "said"), [
+    ("os._exit(3)", 3, "exit code 3"), ("os.kill(os.getpid(), 9)", 137, "signal 9"),
+    ("os.abort()", 134, "signal 6"),
+])  # fmt: skip
 def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, code, said):
     program = f"import os, time; os.sched_setaffinity(0, {{{FIRST}}})\n{WORK}{end}"
     answer, report = watched(gpumap, program, map_="dev0->cpu0")
@@ -90,33 +85,6 @@ def test_what_a_program_starts_is_the_programs(gpumap, start):
     answer, report = watched(gpumap, start, map_="all->cpu")
     assert (answer.code, verdicts(report)) == (0, {"all": "used"})
     assert report["utilisation"]["cpu_s"] >= 0.5
-
-
-# Does nothing itself: its children, of which each takes some milliseconds, take 2 s on one core.
-CHILDREN = f"""
-import os, resource, subprocess
-os.sched_setaffinity(0, {{{FIRST}}})
-count = "n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done"
-while sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) < 2.0:
-    subprocess.run(["sh", "-c", count])
-"""
-
-
-def worked(core):
-    """Return the seconds in which a core has worked, for whomever."""
-    times = psutil.cpu_times(percpu=True)[core]
-    return sum(times[:8]) - times.idle - times.iowait - times.steal
-
-
-@two_cores
-def test_children_too_short_to_be_seen_are_on_no_core_that_was_idle(gpumap):
-    """They took 2 s of one core; of the other one that is not said where it worked as long."""
-    before = worked(OTHERS[0])
-    _, report = watched(gpumap, CHILDREN)
-    other = worked(OTHERS[0]) - before
-    found = verdicts(report)
-    assert found["dev0"] in ("used", "unknown")
-    assert found["dev1"] == "not-used" or other >= 0.2
 
 
 def test_streams_are_the_programs_own_and_the_result_comes_after(gpumap):

@@ -35,16 +35,12 @@ class Node:
         self.started = []
 
     def start(self, rank, name, ref, device, *, ranks=1, job="job"):
-        process = self.run(RANK, job, str(rank), str(ranks), name, ref, device)
-        assert process.stdout.readline() == b"ready\n"
-        return process
-
-    def run(self, code, *words):
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *words],
+            [sys.executable, "-c", RANK, job, str(rank), str(ranks), name, ref, device],
             env=os.environ | self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         self.started.append(process)
+        assert process.stdout.readline() == b"ready\n"
         return process
 
     def meeting(self, job="job"):

@@ -14,7 +14,7 @@ from watched import Clock, Seen, card, cpu, ended, gpu, tree
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.watching import Watch, units_of
-from gpumap.model import Kind, replace
+from gpumap.model import Kind
 
 AMD, XE, I915 = table(__file__).values()
 SECOND = 1_000_000_000
@@ -80,16 +80,6 @@ def test_the_work_of_a_child_from_before_it_was_found_counts(tmp_path):
     assert found["dev1"].busy == pytest.approx(3.0 / 5, abs=1e-4)
 
 
-def looked(watch, clock, until):
-    """Return the moments of its looks, up to one."""
-    moments = []
-    while watch.due <= until:
-        clock.now = watch.due
-        watch.glance()
-        moments.append(round(clock.now, 3))
-    return moments
-
-
 @pytest.mark.parametrize(("options", "moments"), [
     ((), [0.1, 0.2, 0.4, 0.8, 1.6, 2.6, 3.6]), ((0.25,), [0.1, 0.2, 0.4, 0.65, 0.9]),
 ])  # fmt: skip
@@ -100,8 +90,12 @@ def test_looks_come_early_and_then_at_the_interval(tmp_path, monkeypatch, option
     clock = Clock()
     watch = Watch([cpu(0)], *options, root=str(tmp_path), clock=clock)
     watch.glance()  # before it is due
-    assert looked(watch, clock, moments[-1] + 0.01) == moments
-    assert watch.looks == len(moments)
+    found = []
+    while watch.due <= moments[-1] + 0.01:
+        clock.now = watch.due
+        watch.glance()
+        found.append(round(clock.now, 3))
+    assert (found, watch.looks) == (moments, len(moments))
 
 
 def processors(folder, *seconds, idle=5):
@@ -170,15 +164,11 @@ def test_the_rest_of_an_orphan_is_of_no_known_core(tmp_path):
     assert ended(seen, 0.0)["dev1"] == ("unknown", "short-lived")
 
 
-@pytest.mark.parametrize(
-    ("waited", "seen_alive", "lived", "verdict"),
-    [
-        (2, 0, 0.05, ("not-used", None)),  # too little to open a device
-        (3, 0, 0.05, ("unknown", "short-lived")),
-        (9, 8, 0.05, ("not-used", None)),
-        (0, 0, 3.0, ("unknown", "short-lived")),  # most of its life came after the last look
-    ],
-)
+@pytest.mark.parametrize(("waited", "seen_alive", "lived", "verdict"), [
+    (2, 0, 0.05, ("not-used", None)),  # too little to open a device
+    (3, 0, 0.05, ("unknown", "short-lived")), (9, 8, 0.05, ("not-used", None)),
+    (0, 0, 3.0, ("unknown", "short-lived")),  # most of its life came after the last look
+])  # fmt: skip
 def test_a_gpu_is_not_unused_where_a_process_may_have_opened_it_unseen(
     tmp_path, waited, seen_alive, lived, verdict
 ):
@@ -246,33 +236,6 @@ def test_not_used_is_said_where_work_would_have_shown(tmp_path, drm, looks, verd
         seen.look(drm=drm)
     use = seen.uses()["gpu"]
     assert (use.verdict, use.why) == verdict
-
-
-def lived(folder, works):
-    """Return the verdicts on two cards of a program of 3 s, of which one works from one moment on.
-
-    It has that card open and computes; files of a process that has ended are not there.
-    """
-    for pci in ("0000:08:00.0", "0000:09:00.0"):
-        card(folder, pci)
-    bindings = [gpu("0000:08:00.0"), replace(gpu("0000:09:00.0"), name="idle")]
-    seen = Seen(folder, bindings)
-    while seen.watch.due < 3.0:
-        seen.clock.now = now = seen.watch.due
-        spent = max(0, round((now - works) * SECOND))
-        text = fdinfo(AMD, "drm-engine-gfx", f"{spent} ns")
-        tree(folder, ticks=round(100 * now), drm=[("/dev/dri/renderD128", text)])
-        seen.watch.glance()
-    seen.clock.now = 3.0
-    return ended(seen, 3.0, lived=0.0, ticks=300)
-
-
-@pytest.mark.parametrize(("works", "verdict"), [
-    *((works, ("used", None)) for works in (0.0, 0.3, 0.7, 1.0, 1.5, 1.9, 2.3, 2.5)),
-    *((works, ("unknown", "opened-idle")) for works in (2.7, 2.9)),  # after the last look
-])  # fmt: skip
-def test_a_program_of_three_seconds_used_one_of_two_cards(tmp_path, works, verdict):
-    assert lived(tmp_path, works) == {"gpu": verdict, "idle": ("not-used", None)}
 
 
 def test_the_time_of_threads_is_no_gpus(tmp_path):
