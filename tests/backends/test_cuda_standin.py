@@ -29,8 +29,7 @@ def measured(gpumap, standin):
     def run(*arguments, devices=1, fault=""):
         env = environment(standin, devices, fault=fault, base=gpumap.env)
         names = ";".join(f"dev{n}->cuda{n}" for n in range(devices))
-        asked = () if arguments[0] in ("devices", "check") else ("--map", names)
-        command = [gpumap.command, *arguments, *asked, "--format", "json"]
+        command = [gpumap.command, *arguments, "--map", names, "--format", "json"]
         done = ran(command, env, cwd=gpumap.folder)
         assert done.stdout, done.stderr
         return done.returncode, loads(done.stdout)
@@ -117,15 +116,6 @@ def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
     rows = [row for row in rows_of(report) if row["case"] != "host"]
     assert code == 4
     assert {(row["status"], row["reason"]["code"]) for row in rows} == {("failed", "wrong-data")}
-
-
-def test_check_and_devices(measured):
-    """Each device is opened, and what NVML tells comes by the real pynvml."""
-    code, report = measured("check", "a->cuda0;b->cuda1", devices=2)
-    assert (code, report["simulated"]) == (0, True)
-    code, report = measured("devices", "--backend", "cupy", devices=8)
-    assert (code, report["simulated"], len(report["devices"])) == (0, True, 8)
-    assert report["devices"][7]["driver"] == "580.0 stub, CUDA 13.2"
 
 
 def test_doctor(measured):

@@ -36,6 +36,15 @@ def opened(backend, *names):
     return sessions[0] if len(sessions) == 1 else sessions
 
 
+def taken(session, *commands):
+    """Return the seconds of each command, by the device's own marks around it."""
+    marks = [session.mark()]
+    for command, *arguments in commands:
+        command(*arguments)
+        marks.append(session.mark())
+    return [session.seconds(*pair) for pair in pairwise(marks)]
+
+
 def test_a_script_says_all_about_a_device(script):
     """Without one there are two of each kind; an empty one cannot be used, and says why."""
     text = """
@@ -156,13 +165,10 @@ def test_a_large_copy_has_a_line_of_its_own_and_a_double_product_its_own_rate(sc
     """From that size on; products of float32 keep theirs."""
     large = "bandwidth = 1024\nlarge_from = 1024\nlarge_latency = 4\nlarge_bandwidth = 512"
     session = opened(script(f'[[device]]\nref = "cuda0"\nrate = 1024\ndouble = 8\n{large}'))
-    sizes, dtypes, marks = (512, 1024), ("float32", "float64"), [session.mark()]
+    sizes, dtypes = (512, 1024), ("float32", "float64")
     calls = [(session.upload, np.zeros(n, "u1"), session.empty((n,), "uint8")) for n in sizes]
     calls += [(session.gemm, *(session.empty((8, 8), each) for _ in "abc")) for each in dtypes]
-    for call, *arguments in calls:
-        call(*arguments)
-        marks.append(session.mark())
-    assert [session.seconds(*pair) for pair in pairwise(marks)] == [0.5, 6.0, 1.0, 8.0]
+    assert taken(session, *calls) == [0.5, 6.0, 1.0, 8.0]
 
 
 TWO = "".join(f'[[device]]\nref = "cuda{n}"\nbandwidth = 1024\n{{engine}}\n' for n in (0, 1))
@@ -214,16 +220,13 @@ def test_lost(script):
             session.upload(np.zeros(4, "u1"), buffer)
 
 
-def times(script, count, more, *, device="cuda:0"):
+def times(script, count, more):
     """Return the seconds of so many copies of a second each."""
     backend = script(TWO.format(engine=more))
-    session, marks = opened(backend, device), []
-    for _ in range(count):
-        start = session.mark()
-        busy(session)
-        session.synchronize()
-        marks.append(session.seconds(start, session.mark()))
-    return np.array(marks)
+    session = opened(backend, "cuda:0")
+    return np.array(
+        [taken(session, (busy, session), (session.synchronize,))[0] for _ in range(count)]
+    )
 
 
 def test_noise_is_of_each_command(script):
@@ -242,9 +245,5 @@ def test_a_throttle_stays(script):
 def test_the_first_of_each_command_is_slow(script):
     session = opened(script(TWO.format(engine="slow_first = 4")))
     buffer, host = session.empty((1024,), "uint8"), np.zeros(1024, "u1")
-    up, down = (lambda: session.upload(host, buffer)), (lambda: session.download(buffer, host))
-    marks = [session.mark()]
-    for command in (up, up, down, down):
-        command()
-        marks.append(session.mark())
-    assert [session.seconds(*pair) for pair in pairwise(marks)] == [5.0, 1.0, 5.0, 1.0]
+    up, down = (session.upload, host, buffer), (session.download, buffer, host)
+    assert taken(session, up, up, down, down) == [5.0, 1.0, 5.0, 1.0]

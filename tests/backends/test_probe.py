@@ -124,24 +124,23 @@ def test_nvidias_fix_is_for_nvidias_driver(tmp_path, name, there, advised):
     assert ("nvidia" in _unanswered(name, 27.0, tmp_path)[1].lower()) == advised
 
 
-def test_time_in_which_a_child_waits_for_a_core_is_not_its_drivers(tmp_path, monkeypatch):
+def test_time_in_which_a_child_waits_for_a_core_is_not_its_drivers(tmp_path):
     """The most of any of its threads, as the kernel counts it."""
     for thread, line in ((7, "1 2000000000 3"), (8, "1 6000000000 3"), (9, "")):
         (tmp_path / f"proc/7/task/{thread}").mkdir(parents=True)
         (tmp_path / f"proc/7/task/{thread}/schedstat").write_text(line)
     assert (_starved(7, tmp_path), _starved(8, tmp_path)) == (6.0, 0.0)
-    monkeypatch.setattr(module, "time", Mock(monotonic=Mock(side_effect=[0.0, 15.0, 16.5])))
-    late = _Late(10.0, 20.0)
-    assert [late("", 6.0), late("", 6.0)] == [False, True]
 
 
-def test_each_answer_of_a_child_has_its_own_limit(monkeypatch):
+@pytest.mark.parametrize(("limits", "clock", "lines", "starved"), [
+    ((5.0, 10.0), [0.0, 4.0, 4.5, 9.0, 15.0], ["", *["imported"] * 3], 0.0),
+    ((10.0, 20.0), [0.0, 15.0, 16.5], ["", ""], 6.0),  # of which it waited for a core
+])  # fmt: skip
+def test_each_answer_of_a_child_has_its_own_limit(monkeypatch, limits, clock, lines, starved):
     """The first, that its library is imported, has one limit; what it says later has another."""
-    clock = [0.0, 4.0, 4.5, 9.0, 15.0]
     monkeypatch.setattr(module, "time", Mock(monotonic=Mock(side_effect=clock)))
-    late = _Late(5.0, 10.0)
-    lines = ("", "imported", "imported", "imported")
-    assert [late(line, 0.0) for line in lines] == [False, False, False, True]
+    late = _Late(*limits)
+    assert [late(line, starved) for line in lines] == [False] * (len(lines) - 1) + [True]
 
 
 def test_a_child_that_no_signal_ends_is_not_waited_for(monkeypatch):

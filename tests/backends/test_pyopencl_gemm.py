@@ -7,7 +7,7 @@ from itertools import product
 import here
 import numpy as np
 import pytest
-from buffers import got, sent
+from backends.products import assert_product
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,24 +119,6 @@ def session(request):
         yield opened
 
 
-def difference(session, rng, sizes, dtype, turns, factors):
-    """Return how far a product is off in shares of its bound; beta 0 must not read `out`."""
-    rows, columns, inner = sizes
-    alpha, beta = factors
-    a, b = rng.uniform(-1, 1, (rows, inner)), rng.uniform(-1, 1, (inner, columns))
-    a, b, out = (x.astype(dtype) for x in (a, b, rng.uniform(-1, 1, (rows, columns))))
-    if not beta:
-        out[...] = np.nan
-    given_ = [np.ascontiguousarray(x.T) if t else x for x, t in zip((a, b), turns, strict=True)]
-    buffers = [sent(session, x) for x in (*given_, out)]
-    session.gemm(*buffers, transpose=turns, alpha=alpha, beta=beta)
-    found = got(buffers[-1])
-    a, b, out = (x.astype(float) for x in (a, b, np.nan_to_num(out)))
-    scale = abs(alpha) * (abs(a) @ abs(b)) + abs(beta) * abs(out)
-    bound = (inner + 3) * np.finfo(dtype).eps * scale
-    return (abs(found - alpha * (a @ b) - beta * out) / bound).max()
-
-
 TURNS = list(product((False, True), repeat=2))
 FACTORS = [(1.0, 0.0), (0.5, -2.0), (1.0, 1.0)]
 
@@ -148,5 +130,4 @@ def test_sizes_around_tiles(session, dtype):
     rng = np.random.default_rng(7)
     each = [*product((1, 4, 5, 13, 65), (3, 4, 5, 17, 33), (1, 257)), (129, 131, 17), (131, 129, 8)]
     for number, sizes in enumerate(each):
-        off = difference(session, rng, sizes, dtype, TURNS[number % 4], FACTORS[number % 3])
-        assert off <= 1, sizes
+        assert_product(session, rng, sizes, dtype, TURNS[number % 4], *FACTORS[number % 3])

@@ -6,11 +6,9 @@ import sys
 
 import here
 import pytest
-from refusals import refusal
 
 from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.backends.base import Host
-from gpumap.errors import QuestionError
 from gpumap.machine import topology
 from gpumap.model import Kind, Probe
 
@@ -29,13 +27,6 @@ def test_every_kind_has_a_default_that_drives_it():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-@pytest.mark.parametrize("name", ["tensorflow", ""])
-def test_a_name_that_is_none(name):
-    found = refusal(QuestionError, load, name, HOST)
-    assert f'no backend is called "{name}"' == found.message
-    assert f"choose one of {', '.join(REGISTRY)}" == found.hint
 
 
 @pytest.mark.parametrize("name", REGISTRY)

@@ -56,17 +56,22 @@ def test_words_are_never_empty_and_never_bytes(error, said):
 
 
 @pytest.mark.parametrize(("error", "expected"), [
-    (MemoryError(), OutOfMemory),
-    (ImportError("libcublas.so.13: cannot open shared object file"), Unsupported),
-    (ModuleNotFoundError("No module named 'x'"), Unsupported),
-    (NotImplementedError("fancy indexing not supported"), Unsupported),
-    (PermissionError(13, "Permission denied"), DeviceError),
-    (RuntimeError("CuPy failed to load libcuda.so.1"), DeviceError),
-    (ValueError(b"Platform ID out of range"), AbsentError),
-])  # fmt: skip
-def test_pythons_own_as_libraries_use_them(error, expected):
-    """A library that raises Python's exceptions means its driver by them."""
-    assert type(turned(error)) is expected
+    # Python's own: a library that raises them means its driver by them
+    (MemoryError(), "OutOfMemory"),
+    (ImportError("libcublas.so.13: cannot open shared object file"), "Unsupported"),
+    (ModuleNotFoundError("No module named 'x'"), "Unsupported"),
+    (NotImplementedError("fancy indexing not supported"), "Unsupported"),
+    (PermissionError(13, "Permission denied"), "DeviceError"),
+    (RuntimeError("CuPy failed to load libcuda.so.1"), "DeviceError"),
+    (ValueError(b"Platform ID out of range"), "AbsentError"),
+    # an unknown exception is a failure; libgpuarray's are bytes
+    (made("cupy_backends.cuda.api.runtime.CUDARuntimeError"), "DeviceError"),
+    *((made(name, **{key: number}), kind) for name, key, number, kind in TABLES["numbered"]),
+    *((made(name, text.encode() if name.startswith("pygpu") else text), kind)
+      for name, text, kind in TABLES["worded"]),
+], ids=repr)  # fmt: skip
+def test_a_number_or_a_word_decides(error, expected):
+    assert type(turned(error)).__name__ == expected
 
 
 @pytest.mark.parametrize("error", [
@@ -78,19 +83,6 @@ def test_what_is_no_devices_doing_passes(error):
     with pytest.raises(type(error)) as same, third_party_errors(DEVICE):
         raise error
     assert same.value is error
-
-
-@pytest.mark.parametrize(("name", "key", "number", "expected"), TABLES["numbered"])
-def test_a_number_decides(name, key, number, expected):
-    assert type(turned(made(name, **{key: number}))).__name__ == expected
-
-
-@pytest.mark.parametrize(("name", "text", "expected"), TABLES["worded"])
-def test_a_word_decides(name, text, expected):
-    """An unknown exception is a failure; libgpuarray's are bytes."""
-    said = text.encode() if name.startswith("pygpu") else text
-    assert type(turned(made(name, said))).__name__ == expected
-    assert type(turned(made("cupy_backends.cuda.api.runtime.CUDARuntimeError"))) is DeviceError
 
 
 def named(statuses):

@@ -1,7 +1,7 @@
 """The fixed product beside all that is measured, always one; and one product as two cases."""
 
 import pytest
-from worlds import SETTINGS, controlled_on, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, controlled_on, dot_on, gpu, hooked, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Params, plan
@@ -66,9 +66,7 @@ def test_a_control_stands_just_before_each_sample(size, each):
 
     class Noting(Controlled):
         def iteration(self, case):
-            work, queue = super().iteration(case), super().iteration(case).queue
-            work.queue = lambda *given, **other: (queued.append(case), queue(*given, **other))
-            return work
+            return hooked(super().iteration(case), "queue", lambda: queued.append(case))
 
     params = Params((size,), cases=("one", "solo"))
     benchmark = controlled_on(here, dot_on(here, params), Noting)

@@ -1,14 +1,13 @@
 """The cases of the product of matrices: what they are called, what they need, what they hold."""
 
-import here
 import numpy as np
 import pytest
 from buffers import verified
 from refusals import refusal
 from worlds import RATE, SETTINGS, case_of, dot_on, gpu, noting, rows_on, world
 
-from gpumap.backends import load
 from gpumap.backends.base import Peak
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import CASES, Params, pilot, plan
 from gpumap.engine.needs import check_features
 from gpumap.engine.products import Pair, Product
@@ -249,26 +248,20 @@ def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited
     assert [what for what, _ in heard] == ["gemm"] * 2 + ["download", "synchronize"] * 2
 
 
-@pytest.mark.parametrize("fault", ["flipped", "nothing", None])
-def test_a_wrong_byte_of_an_operand_is_found(monkeypatch, fault):
-    """The lowest bit of one element: no product shows it; nor may what never came pass."""
-    backend = load("numpy", here.HOST)
-    session = backend.open(backend.probe().devices[0], backend.clock())
-    upload, download = type(session).upload, type(session).download
+class _Flipping(FakeSession):
+    """A device to which each upload flips the lowest bit of one element: no product shows it."""
 
-    def flipped(self, source, target, repeat=1):
-        upload(self, source, target, repeat)
-        self.synchronize()
-        target.native.reshape(-1).view(np.uint8)[target.nbytes // 2] ^= fault == "flipped"
+    def upload(self, source, target, repeat=1):
+        super().upload(source, target, repeat)
+        target.native.reshape(-1).view(np.uint8)[0] ^= 1
 
-    def nothing(self, source, target, repeat=1):
-        if fault != "nothing":
-            download(self, source, target, repeat)
 
-    monkeypatch.setattr(type(session), "upload", flipped)
-    monkeypatch.setattr(type(session), "download", nothing)
-    if fault is None:
-        assert Product("a", session, Pair((1, 0), 64, "float32")).session is session
-        return
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [(_Flipping, {}), (FakeSession, {"fault": "nothing", "fault_in": "download"})],
+)
+def test_a_wrong_byte_of_an_operand_is_found(kind, fault):
+    """Nor may what never came pass."""
+    session = world(gpu(0, **fault), kind=kind).sessions["a"]
     with pytest.raises(WrongDataError, match="arrived wrong"):
         Product("a", session, Pair((1, 0), 64, "float32"))

@@ -1,6 +1,5 @@
 """Every planned case ends as one row, whatever happens; blocks alternate; nothing is dropped."""
 
-from collections import defaultdict
 from functools import partial
 from random import Random
 
@@ -18,25 +17,30 @@ from gpumap.model import Around, Estimate, Reason, replace
 PARAMS = Params((64,))
 ONE = Params((64,), cases=("one",))
 NEVER = -1.0  # a precision that no interval reaches
-LOOK = replace(SETTINGS, blocks=20)  # as many as it takes to look for the first time
+STAGED = replace(SETTINGS, budget=30.0, blocks=1000, precision=NEVER, staged=True)
+LARGE = Params((128,))
+SLOW = gpu(0, rate=2.0**26), gpu(1, rate=2.0**26)
 
 
-class _Ordered(Dot):
+class _Noted(Dot):
+    """Products of which each call is written down."""
+
     def __init__(self, *args):
         super().__init__(*args)
-        self.queued = []
+        self.heard = []
 
     def iteration(self, case):
         work = super().iteration(case)
-        queue = work.queue
-
-        def queue_and_note(events=None, iterations=1):
-            for _ in range(iterations):
-                self.queued.append(case.id)
-            queue(events, iterations)
-
-        work.queue = queue_and_note
+        for name in ("poison", "queue", "finish", "check"):
+            hooked(work, name, partial(self._note, name, case.id))
         return work
+
+    def _note(self, *call):
+        self.heard.append(call)
+
+    @property
+    def queued(self):
+        return [id_ for name, id_ in self.heard if name == "queue"]
 
 
 def dot(*scripts, params=PARAMS, settings=SETTINGS, kind=Dot, device=FakeSession, **others):
@@ -53,8 +57,12 @@ def rows_of(*scripts, **others):
     return rows
 
 
+def by_name(rows):
+    return {row.case.name: row for row in reversed(rows)}  # the first of each
+
+
 def test_blocks_alternate():
-    benchmark, runner = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=_Ordered)
+    benchmark, runner = dot(gpu(0, rate=2.0**20), gpu(1, rate=2.0**20), kind=_Noted)
     rows = list(runner.run())
     assert {1} == {row.samples.iterations_per_sample for row in rows}
     n = len(rows)
@@ -69,7 +77,7 @@ def test_blocks_alternate():
 def test_the_seed_sets_the_order(seed, same):
     orders = []
     for settings in (SETTINGS, replace(SETTINGS, seed=seed)):
-        benchmark, runner = dot(gpu(0), gpu(1), kind=_Ordered, settings=settings)
+        benchmark, runner = dot(gpu(0), gpu(1), kind=_Noted, settings=settings)
         list(runner.run())
         orders.append(benchmark.queued)
     assert same == (orders[0] == orders[1])
@@ -85,42 +93,33 @@ def test_spans_count_from_the_start_of_the_run():
 
 def test_what_matters_most_is_measured_alone_at_first():
     """For half of the time at least, and 40 blocks if the others can wait; then side by side."""
-    settings = replace(SETTINGS, budget=30.0, blocks=1000, precision=NEVER, staged=True)
-    given = {"params": replace(PARAMS, sizes=(128,)), "settings": settings}
-    rows = {
-        r.case.id.partition("[")[0]: r
-        for r in rows_of(gpu(0, rate=2.0**26), gpu(1, rate=2.0**26), **given)
-    }
-    one, many, solo = (rows[f"dot.{name}"].samples.blocks for name in ("one", "many", "solo"))
+    rows = by_name(rows_of(*SLOW, params=LARGE, settings=STAGED))
+    one, many, solo = (rows[name].samples.blocks for name in ("one", "many", "solo"))
     assert (one, solo) == (many, tuple(range(solo[0], one[-1] + 1)))
     assert len(solo) >= 6
-    spent = sum(sum(rows[f"dot.{name}"].samples.seconds[: solo[0]]) for name in ("one", "many"))
+    spent = sum(sum(rows[name].samples.seconds[: solo[0]]) for name in ("one", "many"))
     assert 0.4 * 30.0 < spent < 0.55 * 30.0
     assert len(one) - len(solo) >= 35
-    assert rows["dot.many"].metrics["ideal"].has_interval
+    assert rows["many"].metrics["ideal"].has_interval
 
 
-def test_what_matters_most_leaves_blocks_to_the_others():
-    """Where the number of blocks ends a run, too: six, for an interval."""
-    settings = replace(SETTINGS, budget=30.0, blocks=20, precision=NEVER, staged=True)
-    rows = rows_of(gpu(0), gpu(1), settings=settings)
-    blocks = {row.case.name: len(row.samples.blocks) for row in rows if not row.case.is_control}
-    assert (blocks["one"], blocks["many"], blocks["solo"]) == (20, 20, 6)
+# the second: what was taken before of what matters most is none of theirs; the grace of the time is
+THROTTLED = {"rate": 2.0**26, "throttle": 1.15, "throttle_after": 2.0}
+FIRST_THREE = replace(LARGE, cases=("solo", "one", "many"))
 
 
-def test_the_others_have_six_blocks_of_their_own_where_a_device_slows_down():
-    """What was taken before of what matters most is none of theirs; the grace of the time is."""
-    settings = replace(SETTINGS, budget=3.6, blocks=1000, precision=NEVER, staged=True)
-    slow = {"rate": 2.0**26, "throttle": 1.15, "throttle_after": 2.0}
-    params = replace(PARAMS, sizes=(128,), cases=("solo", "one", "many"))
-    rows = rows_of(gpu(0, **slow), gpu(1, **slow), params=params, settings=settings)
-    blocks = {row.case.name: len(row.samples.blocks) for row in rows if not row.case.is_control}
-    assert (blocks["one"], blocks["solo"]) == (7, 6)
+@pytest.mark.parametrize(("script", "params", "settings", "one", "solo"), [
+    ({}, PARAMS, replace(STAGED, blocks=20), 20, 6),
+    (THROTTLED, FIRST_THREE, replace(STAGED, budget=3.6), 7, 6),
+], ids=["blocks", "throttled"])  # fmt: skip
+def test_what_matters_most_leaves_six_blocks_to_the_others(script, params, settings, one, solo):
+    """For an interval, where the number of blocks ends a run, and where devices slow down."""
+    rows = by_name(rows_of(gpu(0, **script), gpu(1, **script), params=params, settings=settings))
+    assert [len(rows[name].samples.blocks) for name in ("one", "solo")] == [one, solo]
 
 
 def test_a_group_in_which_all_matters_most_is_not_measured_in_two_stages():
     """It ends at the first look, as it does where no stages are asked for."""
-    settings = replace(SETTINGS, budget=30.0, blocks=1000, precision=0.02)
 
     class AllFirst(Dot):
         def __init__(self, *given, **others):
@@ -130,12 +129,12 @@ def test_a_group_in_which_all_matters_most_is_not_measured_in_two_stages():
 
     taken = [
         [row.samples.blocks for row in rows_of(gpu(0), params=ONE, kind=AllFirst, settings=each)]
-        for each in (settings, replace(settings, staged=True))
+        for each in (replace(STAGED, precision=0.02, staged=staged) for staged in (False, True))
     ]
     assert taken[0] == taken[1]
 
 
-class _Noisy(_Ordered):
+class _Noisy(_Noted):
     """A device whose time swings by a half from call to call."""
 
     def iteration(self, case):
@@ -177,14 +176,12 @@ def test_the_time_follows_the_decision(answers, n, why):
 @pytest.mark.parametrize(("decided", "why"), [(None, "budget"), (lambda _: True, "decided")])
 def test_what_is_settled_leaves_the_time_to_the_rest(decided, why):
     """An early look ends the first stage; once a gate is decided, the rest gets six blocks."""
-    settings = replace(SETTINGS, budget=30.0, precision=0.02, staged=True, decided=decided)
-    given = {"params": replace(PARAMS, sizes=(128,)), "settings": replace(settings, blocks=1000)}
-    rows = {r.case.id.partition("[")[0]: r
-            for r in rows_of(gpu(0, rate=2.0**26), gpu(1, rate=2.0**26), **given)}  # fmt: skip
-    many, fetch = (rows[f"dot.{name}"] for name in ("many", "many+fetch"))
-    assert {row.stop.why for row in rows.values()} == {why}
+    settings = replace(STAGED, precision=0.02, decided=decided)
+    every = rows_of(*SLOW, params=LARGE, settings=settings)
+    many, fetch = (by_name(every)[name] for name in ("many", "many+fetch"))
+    assert {row.stop.why for row in every} == {why}
     assert many.samples.blocks[-len(fetch.samples.blocks) :] == fetch.samples.blocks
-    spent = sum(sum(row.samples.seconds) for row in rows.values())
+    spent = sum(sum(row.samples.seconds) for row in by_name(every).values())
     if why == "decided":
         assert (len(fetch.samples.blocks), spent < 0.75 * 30.0) == (6, True)
     else:
@@ -193,7 +190,6 @@ def test_what_is_settled_leaves_the_time_to_the_rest(decided, why):
 
 def test_a_first_stage_whose_cases_all_fail_leaves_the_time_to_the_rest():
     """No block without a case is counted, and none is waited for."""
-    settings = replace(SETTINGS, budget=30.0, precision=NEVER, staged=True, blocks=40)
 
     class Lost(Dot):
         def iteration(self, case):
@@ -207,10 +203,10 @@ def test_a_first_stage_whose_cases_all_fail_leaves_the_time_to_the_rest():
         if len(calls) > 12:
             raise Unsupported("lost", "none")
 
-    rows = rows_of(gpu(0), gpu(1), kind=Lost, settings=settings)
-    by_name = {row.case.name: row for row in rows}
-    assert by_name["one"].status == by_name["many"].status == "failed"
-    assert len(by_name["solo"].samples.seconds) > 30
+    settings = replace(STAGED, blocks=40)
+    rows = by_name(rows_of(gpu(0), gpu(1), kind=Lost, settings=settings))
+    assert rows["one"].status == rows["many"].status == "failed"
+    assert len(rows["solo"].samples.seconds) > 30
 
 
 def test_each_group_is_looked_around_for_itself():
@@ -264,7 +260,7 @@ class StopError(BaseException):
 @pytest.mark.parametrize("after", [0, 5, 20, 60, 200, 300])
 def test_a_run_that_is_stopped_has_rows_all_the_same(after):
     """One for each case of the current group: what there is of it, else skipped with the reason."""
-    benchmark, runner = dot(gpu(0), gpu(1), kind=_Ordered)
+    benchmark, runner = dot(gpu(0), gpu(1), kind=_Noted)
 
     class Stopping(list):
         def append(self, item):
@@ -272,7 +268,7 @@ def test_a_run_that_is_stopped_has_rows_all_the_same(after):
             if len(self) > after:
                 raise StopError
 
-    benchmark.queued = Stopping()
+    benchmark.heard = Stopping()
     with pytest.raises(StopError):
         list(runner.run())
     rows = runner.unfinished("interrupted")
@@ -289,32 +285,15 @@ def test_a_run_that_is_stopped_has_rows_all_the_same(after):
 MANY = Params((64,), cases=("many",))
 
 
-class _Noted(Dot):
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.done = defaultdict(list)
-
-    def iteration(self, case):
-        work = super().iteration(case)
-        for name in ("poison", "queue", "finish", "check"):
-            hooked(work, name, partial(self.done[case.id].append, name))
-        return work
-
-
-def slow(names=1):
-    return world(*(gpu(n, rate=2.0**24) for n in range(names)))
-
-
 def copies(here):
     return copies_on(here, 400, cases=("h2d", "d2h"), sweep=(64, 512, 4096))
 
 
 def test_each_case_is_verified_from_wrong_data_on_and_once_more_at_the_end():
-    here = slow(2)
-    benchmark = dot_on(here, kind=_Noted)
-    rows_on(here, benchmark)
-    assert len(benchmark.done) == len(benchmark.plan.cases)
-    for calls in benchmark.done.values():
+    benchmark, runner = dot(gpu(0, rate=2.0**24), gpu(1, rate=2.0**24), kind=_Noted)
+    list(runner.run())
+    for case in benchmark.plan.cases:
+        calls = [name for name, id_ in benchmark.heard if id_ == case.id]
         assert calls[:4] == ["poison", "queue", "finish", "check"]
         assert (calls.count("poison"), calls.count("check"), calls[-1]) == (1, 2, "check")
 
@@ -331,8 +310,7 @@ class _Spoilt(Dot):
 
 
 def test_nothing_is_compared_with_a_reference_that_went_wrong():
-    here = world(gpu(0), gpu(1))
-    rows = {r.case.name: r for r in rows_on(here, dot_on(here, MANY, _Spoilt))}
+    rows = by_name(rows_of(gpu(0), gpu(1), params=MANY, kind=_Spoilt))
     assert (rows["one"].status, rows["one"].reason.code) == ("failed", "wrong-data")
     assert rows["many"].status == "ok"
     assert {"speedup", "ideal", "efficiency"}.isdisjoint(rows["many"].metrics)
@@ -344,7 +322,7 @@ def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
     settings = replace(SETTINGS, budget=budget, blocks=100, precision=-1.0)
     ended = []
     for start in (0.0, 4096.0):
-        here = slow(2)
+        here = world(*SLOW)
         here.clock.sleep(start)
         rows = rows_on(here, benchmark(here), settings)
         ended.append([(r.case.id, r.status, r.stop and (r.stop.why, r.stop.n)) for r in rows])
@@ -352,8 +330,7 @@ def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
 
 
 def test_a_case_that_cannot_be_measured_says_why():
-    here = world(gpu(0))
-    skipped = [row for row in rows_on(here, dot_on(here)) if row.case.skip is not None]
+    skipped = [row for row in rows_of(gpu(0)) if row.case.skip is not None]
     assert {row.case.name for row in skipped} == {"many", "many+fetch", "many+fetch+threads"}
     for row in skipped:
         assert (row.status, row.reason) == ("skipped", row.case.skip)
@@ -369,10 +346,10 @@ class _Uneven(Dot):
 
 def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     """Wider ones than at the end: it spends a tenth of the error."""
-    seen, here = [], slow()
+    seen = []
     look = {"decided": lambda rows: bool(seen.append(rows))}
     settings = replace(SETTINGS, blocks=200, confidence=0.9, **look)
-    (last,) = rows_on(here, dot_on(here, ONE, _Uneven), settings)
+    (last,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=_Uneven, settings=settings)
     assert [len(rows) for rows in seen] == [1, 1]
     for row, confidence in ((seen[0][0], 1.0 - 2.0 * EARLY), (last, settings.confidence)):
         found = location(row.samples.seconds, confidence, positive=True, slow=False)
@@ -390,8 +367,8 @@ class _Impossible(Dot):
 
 
 def test_nothing_is_decided_by_a_ratio_that_is_refused():
-    seen, here = [], slow(2)
+    seen = []
     settings = replace(SETTINGS, blocks=40, decided=lambda rows: seen.append(rows) or True)
-    rows_on(here, dot_on(here, MANY, _Impossible), settings)
+    rows_of(*SLOW, params=MANY, kind=_Impossible, settings=settings)
     (gain,) = (r.metrics["speedup"] for r in seen[0] if r.case.name == "many")
     assert gain.impossible

@@ -17,7 +17,7 @@ from gpumap.bench.train_workers import LocalWorkers
 from gpumap.bench.transfer import CASES, Transfer
 from gpumap.bench.transfer import Params as TransferParams
 from gpumap.engine.needs import check_memory
-from gpumap.engine.verify import HOLDS, SCRIPTED, is_hollow, lighten
+from gpumap.engine.verify import HOLDS, SCRIPTED, lighten
 from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
@@ -41,18 +41,6 @@ def opened(*scripts, light=True):
     return here
 
 
-def another(here):
-    make = again(here)
-
-    def opened_again(name):
-        session = make(name)
-        if is_hollow(here.sessions[name], HOLDS + 1):
-            lighten(session)
-        return session
-
-    return opened_again
-
-
 def with_and_without(kind, *scripts):
     """Measure the same with all data and with hollow ones; return the rows in pairs."""
     every = (opened(*scripts, light=light) for light in (False, True))
@@ -73,7 +61,7 @@ def dot(here, sizes=(192,)):
 
 def transfer(here):
     params = TransferParams((100_000,), CASES[:4], sweep=(64, 70_000))
-    return Transfer(replace(here, again=another(here)), params)
+    return Transfer(replace(here, again=again(here)), params)
 
 
 def chain(here):

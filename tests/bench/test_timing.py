@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tables import table
-from worlds import gpu, world
+from worlds import gpu, hooked, world
 
 from gpumap.backends.fake.script import FakeClock
 from gpumap.engine.base import DeviceInterval, Events, Iteration, Sample
@@ -18,19 +18,25 @@ TABLES = table(__file__)
 
 
 class _Work(Iteration):
-    """An iteration that takes the times it is given, in turn, and then the last one for ever."""
+    """An iteration that takes the times it is given, in turn, and then the last one for ever.
 
-    def __init__(self, clock, *times, idle=0.0):
-        self.clock, self.times, self.idle = clock, list(times), idle
+    So does each wait for it.
+    """
+
+    def __init__(self, clock, *times, idle=(0.0,)):
+        self.clock, self.times, self.idle = clock, list(times), list(idle)
         self.spanned = []
 
     def queue(self, events=None, iterations=1):
         for _ in range(iterations):
             self.spanned.append(events is not None)
-            self.clock.sleep(self.times.pop(0) if len(self.times) > 1 else self.times[0])
+            self._take(self.times)
 
     def finish(self):
-        self.clock.sleep(self.idle)
+        self._take(self.idle)
+
+    def _take(self, times):
+        self.clock.sleep(times.pop(0) if len(times) > 1 else times[0])
 
 
 class _BusyClock(FakeClock):
@@ -51,7 +57,7 @@ def clock():
 ])  # fmt: skip
 def test_a_sample_is_as_many_iterations_as_it_takes(clock, seconds, idle, most, iterations):
     """At least a millisecond, and a hundred times what waiting costs; which is kept to be told."""
-    series = Series(_Work(clock, seconds, idle=idle))
+    series = Series(_Work(clock, seconds, idle=[idle]))
     calibrate(series, clock, most=most)
     assert (iterations, idle) == (series.iterations_per_sample, series.empty_sync)
     assert iterations == most or iterations * seconds + idle >= max(SHORTEST, 100 * idle)
@@ -62,14 +68,14 @@ def test_a_sample_is_the_time_of_one_iteration(kind):
     """The whole time over the iterations, what queueing took, and the CPU time if it is known."""
     clock = kind()
     clock.sleep(3.0)
-    series = Series(_Work(clock, 0.25, idle=0.5), iterations_per_sample=4)
+    series = Series(_Work(clock, 0.25, idle=[0.5]), iterations_per_sample=4)
     cpu = None if kind is FakeClock else 0.75 * 0.375
     assert sample(series, clock) == Sample(0.375, 0.25, cpu, {})
 
 
 def test_a_call_that_waits_is_timed_alone(clock):
     """One of five that was delayed is no longer than the others: their median is the sample."""
-    work = _Work(clock, 0.25, 0.5, 0.25, 8.0, 0.25, 0.25, 0.5, idle=1.0)
+    work = _Work(clock, 0.25, 0.5, 0.25, 8.0, 0.25, 0.25, 0.5, idle=[1.0])
     work.waits = True
     assert sample(Series(work, iterations_per_sample=5), clock) == Sample(0.25, 0.25, None, {})
 
@@ -124,18 +130,9 @@ def test_a_warm_up_fits_its_time(clock, work, times, cap, warmup, capped):
     assert (series.warmup, series.capped, series.taken) == (warmup, capped, {})
 
 
-class _Interrupted(_Work):
-    """Work whose first wait takes a second longer: something else had the core."""
-
-    def finish(self):
-        super().finish()
-        self.idle, late = 0.0, self.idle
-        self.clock.sleep(late)
-
-
 def test_one_disturbed_wait_makes_no_sample_longer(clock):
     """The shortest of the waits tells what waiting costs."""
-    series = Series(_Interrupted(clock, 1.0, idle=1.0))
+    series = Series(_Work(clock, 1.0, idle=[2.0, 0.0]))
     calibrate(series, clock)
     assert series.iterations_per_sample == 1
 
@@ -151,7 +148,7 @@ class _Traced(_Work):
     """Work whose thread says that it ran all the time, or says nothing."""
 
     def __init__(self, clock, *times, spent=1.0):
-        super().__init__(clock, *times, idle=2.0**-14)
+        super().__init__(clock, *times, idle=[2.0**-14])
         self.spent = spent
 
     def queue(self, events=None, iterations=1):
@@ -183,27 +180,19 @@ def test_one_iteration_is_a_sample_where_its_thread_tells_that_it_ran(
 
 
 def test_a_sample_lasts_as_long_as_all_of_its_iterations(clock):
-    series = Series(_Work(clock, 2.0**-12, idle=2.0**-20))
+    series = Series(_Work(clock, 2.0**-12, idle=[2.0**-20]))
     calibrate(series, clock)
     iterations = series.iterations_per_sample
     assert iterations > 1
     assert series.sample_seconds == pytest.approx((iterations + 1) * 2.0**-12 + 2 * 2.0**-20)
 
 
-class _Renewing(_Work):
-    """Work that begins anew each time, which takes a while."""
-
-    renewed = 0
-
-    def renew(self):
-        self.renewed += 1
-        self.clock.sleep(8.0)
-
-
 def test_to_begin_anew_is_no_part_of_a_sample(clock):
-    series = Series(_Renewing(clock, 0.25))
-    assert [sample(series, clock).seconds for _ in range(3)] == [0.25] * 3
-    assert series.iteration.renewed == 3
+    """Which takes a while, each time."""
+    renewed = []
+    work = hooked(_Work(clock, 0.25), "renew", lambda: renewed.append(clock.sleep(8.0)))
+    assert [sample(Series(work), clock).seconds for _ in range(3)] == [0.25] * 3
+    assert len(renewed) == 3
 
 
 class Mark(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from worlds import SETTINGS, gpu, rows_on, world
 
-from gpumap.bench.train import PER, Train, check_request, counts, divided, plan
+from gpumap.bench.train import PER, Train, counts, divided, plan
 from gpumap.bench.train_workers import LocalWorkers, Training
 from gpumap.engine.verify import judged, lighten
 from gpumap.errors import QuestionError
@@ -122,16 +122,6 @@ def test_one_worker_with_other_bits_is_wrong(other):
     assert made.check().passed
     answers[other] = answers[other][0], "other bits"
     assert not made.check().passed
-
-
-@pytest.mark.parametrize(("names", "batch"), [(2, 1), (3, 2), (8, 7)])
-def test_fewer_examples_than_devices_are_refused(names, batch):
-    bindings = world(*(gpu(n) for n in range(names))).bindings
-    with pytest.raises(QuestionError, match=f"{batch} examples for {names} devices") as raised:
-        check_request(bindings, asked(scaling=Scaling("strong", batch)))
-    assert f"--batch {names}" in raised.value.diagnostics[0].hint
-    check_request(bindings, asked(scaling=Scaling("strong", names)))
-    check_request(bindings, asked(scaling=Scaling("weak", 1)))
 
 
 def test_sessions_without_kernels_are_skipped():

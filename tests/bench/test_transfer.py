@@ -90,14 +90,6 @@ def test_the_budget_thins_the_sweep_and_does_not_shorten_it():
     assert {case.params["pattern"] for case in group.cases} == {"ladder"}
 
 
-def test_an_id_has_the_keys_in_order():
-    id_ = made(gpu(0), params=params(SMALL))[1].plan.cases[0].id
-    pair = made(gpu(0), gpu(1), params=params(cases=("d2d",)))[1].plan.cases[0].id
-    keys = "backend=fake,bytes=400,memory={},mode=sync,names={},pattern=alone"
-    assert f"transfer.h2d[{keys.format('pageable', 'a')}]" == id_
-    assert pair == f"transfer.d2d[{keys.format('device', 'a>b')}]"
-
-
 def test_the_memory_that_is_needed():
     """The largest size: twice for each name, and for the way back of each device."""
     here = world(gpu(0), gpu(1, features=()), gpu(0))

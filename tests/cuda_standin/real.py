@@ -2,7 +2,7 @@
 
 An answer is a constant, a list of parameters, or null for what has no parameters to tell; what
 is not there is left out. Libraries of CUDA's that cannot be loaded here (cuBLAS, NCCL) are read as
-files: Cython leaves the line of each function in them.
+files: Cython leaves the line of each function in them, as it does in the docstrings of others.
 """
 
 import importlib
@@ -20,16 +20,13 @@ UNLOADED = {
 }
 
 
-def parameters(line):
-    inside = re.search(r"\((.*?)\)(?: ->.*)?$", line.strip())
-    if inside is None:
-        return None
-    names = []
-    for part in filter(None, (p.strip() for p in inside[1].split(","))):
-        name = re.sub(r"=.*", "", part).split()[-1].lstrip("*")
-        if name not in ("self", "cls", "/", "") and "*" not in re.sub(r"=.*", "", part)[:1]:
-            names.append(name)
-    return names
+def written(names, text):
+    """Return the parameters of the first line that is a function's of these names."""
+    own = rf"(?:^|[\0\n])\s*(?:\w+\.)?(?:{'|'.join(map(re.escape, names))})"
+    line = re.search(rf"{own}\(([^\0\n]*?)\)(?: ->[^\0\n]*)?(?=[\0\n]|$)", text)
+    parts = [re.sub(r"=.*", "", part).split() for part in line[1].split(",")] if line else ()
+    names = [part[-1].lstrip("*") for part in parts if part and part[0][0] != "*"]
+    return [name for name in names if name not in ("self", "cls", "/")] if line else None
 
 
 def signature(found, name):
@@ -39,33 +36,29 @@ def signature(found, name):
             return [p.name for p in given if p.name != "self" and p.kind is not p.VAR_POSITIONAL]
     except (TypeError, ValueError):
         pass
-    lines = (getattr(found, "__doc__", None) or "").strip().splitlines()
-    lines += (getattr(getattr(found, "__init__", None), "__doc__", None) or "").splitlines()
-    pattern = rf"(\w+\.)?({re.escape(name)}|__init__)\("
-    line = next((each.strip() for each in lines if re.match(pattern, each.strip())), "")
-    return parameters(line) if line else None
+    docs = (getattr(each, "__doc__", None) for each in (found, getattr(found, "__init__", None)))
+    return written((name, "__init__"), "\n".join(filter(None, docs)))
 
 
-def answer(name):
-    module = next((m for m in UNLOADED if name.startswith(f"{m}.")), None)
-    if module:
-        own = name.removeprefix(f"{module}.").encode()
-        line = re.search(rb"[\x00\n]" + re.escape(own) + rb"\([^\x00\n]*\)", _bytes(module))
-        # of a constant no text is left
-        return True, parameters(line[0][1:].decode(errors="replace")) if line else None
+def answers(name):
+    """Yield the answer for a name, if it is there."""
+    for module in filter(name.startswith, UNLOADED):
+        found = written([name.removeprefix(f"{module}.")], _text(module))
+        yield found  # of a constant no text is left
+        return
     place, _, own = name.rpartition(".")
     try:
         found = getattr(resolved(place), own)
     except (AttributeError, ImportError):
-        return False, None
+        return
     plain = isinstance(found, (int, str)) and not inspect.isclass(found)
-    return True, found if plain else signature(found, own)
+    yield found if plain else signature(found, own)
 
 
 @cache
-def _bytes(module):
+def _text(module):
     (file,) = Path(importlib.import_module("cupy").__path__[0]).parent.glob(UNLOADED[module])
-    return file.read_bytes()
+    return file.read_bytes().decode("latin-1")
 
 
 def resolved(name):
@@ -78,5 +71,4 @@ def resolved(name):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    told = {name: answer(name) for name in json.load(sys.stdin)}
-    json.dump({name: what for name, (there, what) in told.items() if there}, sys.stdout)
+    json.dump({n: found for n in json.load(sys.stdin) for found in answers(n)}, sys.stdout)

@@ -12,7 +12,6 @@ REAL = ("float", "double")
 WHOLE = ("fill", "copy")  # what integers can do too
 ELEMENTWISE = [name for name, kernel in KERNELS.items() if kernel.file == "elementwise.c"]
 TRAINING = [name for name, kernel in KERNELS.items() if kernel.file == "training.c"]
-TEXT = KERNELS["fill"].text("cuda")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,26 +36,22 @@ def compiled(text, architecture, element, *, real=True, **constants):
         nvrtc.destroyProgram(program)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("element", [*REAL, "unsigned char", "unsigned int"])
-def test_every_kernel_is_an_entry_of_the_compiled_text(element, architecture):
-    ptx = compiled(TEXT, architecture, element, real=element in REAL, GROUP=GROUP)
-    assert all(f".entry {kernel}(" in ptx for kernel in (ELEMENTWISE if element in REAL else WHOLE))
+SMALL, ONE, LARGE = ({"INNER": inner, "COLUMNS": columns} for inner, columns in
+                     ((10, 5), (1, 1), (16, 16)))  # fmt: skip
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("element", REAL)
-@pytest.mark.parametrize(("inner", "columns"), [(10, 5), (1, 1), (16, 16)])
-def test_a_chain_is_built_for_its_weights(element, architecture, inner, columns):
-    """Of any size that registers hold; no sum goes by way of memory that threads share."""
-    text = KERNELS["chain"].text("cuda")
-    ptx = compiled(text, architecture, element, INNER=inner, COLUMNS=columns)
-    assert ".entry chain(" in ptx
-    assert ".shared" not in ptx
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("element", REAL)
-def test_training_is_compiled(element, architecture):
-    ptx = compiled(KERNELS["sgd"].text("cuda"), architecture, element)
-    assert all(f".entry {name}(" in ptx for name in TRAINING)
+@pytest.mark.parametrize(("kernel", "elements", "constants", "entries"), [
+    ("fill", REAL, {"GROUP": GROUP}, ELEMENTWISE), ("sgd", REAL, {}, TRAINING),
+    ("fill", ("unsigned char", "unsigned int"), {"GROUP": GROUP}, WHOLE),
+    *(("chain", REAL, sizes, ["chain"]) for sizes in (SMALL, ONE, LARGE)),
+])  # fmt: skip
+def test_every_kernel_is_an_entry_of_the_compiled_text(
+    kernel, elements, constants, entries, architecture
+):
+    """A chain is built for its weights, of any size that registers hold: it shares no memory."""
+    for element in elements:
+        text = KERNELS[kernel].text("cuda")
+        ptx = compiled(text, architecture, element, real=element in REAL, **constants)
+        assert all(f".entry {name}(" in ptx for name in entries)
+        assert kernel != "chain" or ".shared" not in ptx

@@ -4,8 +4,9 @@ import gc
 
 import numpy as np
 import pytest
+from backends.products import assert_product, random, turned
 from buffers import got, sent
-from contract import DTYPES, TURNS, assert_product, featured, poisoned, random, turned
+from contract import DTYPES, TURNS, featured, poisoned
 from tables import table
 
 from gpumap.backends.base import Clock
@@ -14,15 +15,19 @@ from gpumap.errors import Unsupported
 from gpumap.kernels import KERNELS
 
 FLOATS = pytest.mark.parametrize("dtype", DTYPES[:3])
-SIZES = ((1, 1, 1), (7, 7, 7), (16, 16, 16), (33, 33, 33), (100, 37, 65))
+FACTORS = [(1.0, 1.0), (2.0, 0.0), (-0.5, 0.25), (0.0, 1.0), (0.0, 0.0), (1.0, -1.0)]
+PRODUCTS = [
+    *((sizes, 1.0, 0.0) for sizes in ((1,) * 3, (7,) * 3, (16,) * 3, (33,) * 3, (100, 37, 65))),
+    *(((37, 21, 50), *factors) for factors in FACTORS),
+]
 
 
 @FLOATS
 @pytest.mark.parametrize("transpose", TURNS)
-@pytest.mark.parametrize("sizes", SIZES, ids=lambda s: "x".join(map(str, s)))
-def test_products_of_every_shape(session, rng, sizes, transpose, dtype):
+@pytest.mark.parametrize(("sizes", "alpha", "beta"), PRODUCTS, ids=str)
+def test_products_of_every_shape(session, rng, sizes, alpha, beta, transpose, dtype):
     featured(session, dtype)
-    assert_product(session, rng, sizes, dtype, transpose, 1.0, 0.0)
+    assert_product(session, rng, sizes, dtype, transpose, alpha, beta)
 
 
 @pytest.mark.parametrize("transpose", TURNS)
@@ -50,14 +55,6 @@ def test_float32_products_are_float32(session, rng):
     if "tf32" not in session.features:
         with pytest.raises(Unsupported, match="TF32"):
             session.gemm(out, out, out, tf32=True)
-
-
-@pytest.mark.parametrize(("alpha", "beta"), [(1, 1), (2, 0), (-0.5, 0.25), (0, 1), (0, 0), (1, -1)])
-@pytest.mark.parametrize("dtype", DTYPES[:2])
-def test_alpha_and_beta(session, rng, alpha, beta, dtype):
-    featured(session, dtype)
-    for transpose in TURNS:
-        assert_product(session, rng, (37, 21, 50), dtype, transpose, float(alpha), float(beta))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5])
