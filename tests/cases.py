@@ -12,7 +12,7 @@ def planned_case(bench, name, params, *others, **more):
     return model.Case(bench, name, params, *others, **more)
 
 
-def called(bound, *times, name="affine", resident="false", metrics=None):
+def called(bound, *times, resident="false", metrics=None):
     """Return rows of a break-even: the host's and the device's calls of (bytes, seconds, seconds).
 
     The smallest size has the metrics that follow from all.
@@ -20,10 +20,10 @@ def called(bound, *times, name="affine", resident="false", metrics=None):
     rows = []
     for number, (nbytes, *both) in enumerate(times):
         keys = {"bytes": nbytes, "memory": "pageable", "mode": "sync"}
-        others = {**keys, "pattern": "ladder", "workload": name}
+        others = {**keys, "pattern": "ladder", "workload": "affine"}
         mine = {**keys, "pattern": "ladder" if number else "alone", "resident": resident}
         host = planned_case("transfer", "host", others, (bound,), model.Work())
-        call = planned_case("transfer", name, mine, (bound,), model.Work(), host.id)
+        call = planned_case("transfer", "affine", mine, (bound,), model.Work(), host.id)
         for case, seconds in zip((host, call), both, strict=True):
             time = {"time": model.Estimate(seconds, seconds, seconds, "s")}
             found = time | (metrics or {}) if case is call and not number else time

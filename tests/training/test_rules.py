@@ -117,13 +117,9 @@ def test_several_learn_what_one_worker_learns(rule):
     assert median(ratios) == pytest.approx(1.0, abs=0.01)
 
 
-def server(counts=(EACH,) * 3):
-    return Server(counts, 0.25)
-
-
 def test_each_example_is_handed_out_once():
     """As many at once as are wanted, and towards the end fewer; beyond its end none."""
-    served = server()
+    served = Server((EACH,) * 3, 0.25)
     served.extend(100)
     parts, left = [], 300
     while (part := served.answer(0, 40))[1]:
