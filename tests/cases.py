@@ -25,7 +25,7 @@ def driven(case, backend, *places):
     return model.replace(case, bindings=tuple(bound))
 
 
-def called(bound, *times, name="affine", resident="false", metrics=None):
+def called(bound, *times, resident="false", metrics=None):
     """Return rows of a break-even: the host's and the device's calls of (bytes, seconds, seconds).
 
     The smallest size has the metrics that follow from all.
@@ -33,10 +33,10 @@ def called(bound, *times, name="affine", resident="false", metrics=None):
     rows = []
     for number, (nbytes, *both) in enumerate(times):
         keys = {"bytes": nbytes, "memory": "pageable", "mode": "sync"}
-        others = {**keys, "pattern": "ladder", "workload": name}
+        others = {**keys, "pattern": "ladder", "workload": "affine"}
         mine = {**keys, "pattern": "ladder" if number else "alone", "resident": resident}
         host = planned_case("transfer", "host", others, (bound,), model.Work())
-        call = planned_case("transfer", name, mine, (bound,), model.Work(), host.id)
+        call = planned_case("transfer", "affine", mine, (bound,), model.Work(), host.id)
         for case, seconds in zip((host, call), both, strict=True):
             time = {"time": model.Estimate(seconds, seconds, seconds, "s")}
             found = time | (metrics or {}) if case is call and not number else time

@@ -46,12 +46,6 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item in kept]
 
 
-@pytest.fixture(scope="session")
-def full(request) -> bool:
-    """Whether every combination is run, and every size."""
-    return request.config.getoption("--full")
-
-
 def environment(home, folder):
     names = ("PATH", "LD_LIBRARY_PATH", opencl.VARIABLE)
     kept = {key: os.environ[key] for key in names if key in os.environ}

@@ -2,8 +2,8 @@
 
 import json
 
-NONE = dict.fromkeys(("utilisation", "scaling", "prediction", "published"))
-NONE |= {name: [] for name in ("measurements", "plans", "fits", "traces", "diagnoses")}
+NONE = dict.fromkeys(("utilisation", "scaling", "prediction"))
+NONE |= {name: [] for name in ("measurements", "fits", "traces", "diagnoses")}
 
 
 def loads(text):
@@ -21,14 +21,8 @@ def flat(tree):
     return tree | {
         "map": tree["source"] and _map(tree),
         "notes": [] if tree["source"] else tree["notes"],
-        "machine": {"before": tree["before"], "after": tree["after"]},
         "errors": [each["diagnostic"] | {"exit": each["exit"]} for each in tree["errors"]],
         "measurements": list(map(_row, tree["measurements"])),
-        "plans": [plan | _planned(plan["groups"]) for plan in tree["plans"]],
-        "traces": [each | {"entries": each["bindings"]} for each in tree["traces"]],
-        "ranks": [
-            rank | (rank["binding"] or {"name": None, "device": None}) for rank in tree["ranks"]
-        ],
     }
 
 
@@ -43,7 +37,7 @@ def _finite(tree):
 def _map(tree):
     source, there = tree["source"], {each["name"]: each["device"] for each in tree["bindings"]}
     entries = [
-        {"name": each["name"], "requested": each["ref"], "device": there.get(each["name"])}
+        {"name": each["name"], "device": there.get(each["name"])}
         for each in (tree["map"] or {"entries": ()})["entries"]
     ]
     about = {"text": source["text"], "source": source["origin"], "source_path": source["path"]}
@@ -52,20 +46,11 @@ def _map(tree):
 
 def _row(row):
     case, samples = row["case"], row["samples"] or {"seconds": [], "clock": None}
-    bound, work = case["bindings"], case["work"]
-    moved = {key: work[key] for key in ("bytes_to_device", "bytes_to_host")}
-    done = {key: work[key] for key in ("products", "operations")}
+    bound = case["bindings"]
     return row | samples | case | {
         "case": case["name"],
         "names": [each["name"] for each in bound],
         "devices": [each["device"] for each in bound],
-        "backend": "+".join(dict.fromkeys(each["backend"] for each in bound)),
-        "work": moved | (done if work["products"] else {"bytes": sum(moved.values())}),
         "route": row["route"],
         "samples": samples["seconds"],
     }  # fmt: skip
-
-
-def _planned(groups):
-    cases = [case["id"] for group in groups for case in group["cases"]]
-    return {"cases": cases, "groups": [len(group["cases"]) for group in groups]}

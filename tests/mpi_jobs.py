@@ -1,6 +1,8 @@
 """Jobs of several processes, started as a user's launcher would start them."""
 
 import functools
+import os
+import subprocess
 import sys
 import tempfile
 
@@ -37,3 +39,18 @@ def ended(process, limit=100):
     finally:
         process.kill()
     return process.returncode, out, err
+
+
+def run(command, cwd=None, limit=100, **env):
+    """Run a program of ranks, or of one; what takes longer than `limit` seconds is killed."""
+    env = os.environ | {"TMPDIR": tmpdir()} | env
+    return subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=limit
+    )
+
+
+def said(command, **env):
+    """Return the lines that the ranks of a program have written, in order; all end well."""
+    done = run(command, **env)
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.splitlines())

@@ -7,16 +7,17 @@ that Python or a library reads, a script of the user's) starts one of its own.
 
 import json
 import os
-import selectors
 import signal
 import socket
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import walk_packages
+from threading import Timer
 
 LIBRARIES = ("numpy", "threadpoolctl", "matplotlib.figure", "matplotlib.backends.backend_svg")
 # What may differ: nothing else has read it.
@@ -35,10 +36,6 @@ OWN_PROCESS = (
     "preflight",
 )  # they look at the process itself
 LARGEST = 100_000  # bytes of a message
-
-
-class TooLong(Exception):
-    """The command took longer than it may."""
 
 
 @dataclass
@@ -70,48 +67,35 @@ class Ready:
         return fixed(env) == fixed(self.env)
 
     def run(self, command, folder, env, limit) -> tuple[int, bytes, bytes]:
-        """Run a command; return its exit code, as `subprocess` has it, and what it wrote."""
+        """Run a command; return its exit code, as `subprocess` has it, and what it wrote.
+
+        After `limit` seconds it is killed.
+        """
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         job = json.dumps([command, str(folder), env]).encode()
         socket.send_fds(self.door, [job], [out_end, err_end])
         os.close(out_end)
         os.close(err_end)
-        pid = int(self.door.recv(LARGEST))
-        try:
-            written = read_all((out, err), limit)
-        except TooLong:
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(command, limit) from None
-        finally:
-            code = int(self.door.recv(LARGEST))
-        return code, *written
+        late = Timer(limit, os.kill, (int(self.door.recv(LARGEST)), signal.SIGKILL))
+        late.start()
+        with ThreadPoolExecutor() as pool:
+            written = pool.map(read, (out, err))
+        late.cancel()
+        return int(self.door.recv(LARGEST)), *written
 
     def close(self):
         self.door.close()
         self.process.communicate(timeout=60)
 
 
+def read(end) -> bytes:
+    with os.fdopen(end, "rb") as stream:
+        return stream.read()
+
+
 def fixed(env):
     """Return what Python and the libraries may have read when the process started."""
     return {key: value for key, value in env.items() if not key.startswith(READ_BY_GPUMAP)}
-
-
-def read_all(ends, limit):
-    found = dict.fromkeys(ends, b"")
-    with selectors.DefaultSelector() as still_open:
-        for end in ends:
-            still_open.register(end, selectors.EVENT_READ)
-        while still_open.get_map():
-            ready = still_open.select(limit)
-            if not ready:
-                raise TooLong
-            for key, _ in ready:
-                more = os.read(key.fd, 65536)
-                found[key.fd] += more
-                if not more:
-                    still_open.unregister(key.fd)
-                    os.close(key.fd)
-    return list(found.values())
 
 
 def main(door):

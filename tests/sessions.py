@@ -5,11 +5,9 @@ from functools import cache
 
 import here
 import pytest
-from buffers import got, sent
 
 from gpumap.backends import REGISTRY, load
 
-__all__ = ["REAL", "got", "opened", "places", "sent", "skipped"]
 NO_KERNELS = ("torch", "jax", "pygpu")
 REAL = tuple(name for name in REGISTRY if name not in ("fake", *NO_KERNELS))
 
@@ -20,13 +18,10 @@ def backend(name):
     return made, made.probe()
 
 
-def skipped(*names):
-    probes = [(name, backend(name)[1]) for name in names]
-    return [pytest.mark.skip(f"{n}: {p.reason}") for n, p in probes if not p.usable]
-
-
 def places():
-    return [pytest.param(name, marks=skipped(name)) for name in REAL]
+    probes = [(name, backend(name)[1]) for name in REAL]
+    skipped = {n: [pytest.mark.skip(f"{n}: {p.reason}")] for n, p in probes if not p.usable}
+    return [pytest.param(name, marks=skipped.get(name, ())) for name in REAL]
 
 
 @contextmanager

@@ -34,18 +34,9 @@ MODULES = modules()
 TREES = {name: ast.parse(file.read_text(), file) for name, file in MODULES.items()}
 
 
-def imports(name, *, types=True):
-    """Return every name that a module imports, at whatever depth; or all but for its types."""
-    hidden = set()
+def imports(name):
+    """Yield every name that a module imports, at whatever depth; a module's own where it is one."""
     for node in ast.walk(TREES[name]):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not types:
-            hidden |= set(ast.walk(node))
-    return imported(node for node in ast.walk(TREES[name]) if node not in hidden)
-
-
-def imported(nodes):
-    """Return every name that import statements name; a module's own where it is one."""
-    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -150,14 +141,6 @@ def test_folders_form_no_circle():
     assert len([*TopologicalSorter(graph).static_order()]) == len(graph)  # else names the circle
 
 
-def test_what_measures_and_what_judges_know_no_benchmark():
-    """The engine and judge are told by a case, or by who calls, what a benchmark says of it."""
-    assert {there for here, there in folded() if here == "engine"}.isdisjoint({"bench", "judge"})
-    assert {there for here, there in folded() if here == "judge"} <= {
-        "engine", "model", "errors", "kinds", "text", "units",
-    }  # fmt: skip
-
-
 def test_what_differs_between_kinds_is_asked_of_their_table():
     """Whoever names a kind would have to be found when there is another one."""
     own = ("parse", "kinds", "backends")
@@ -169,13 +152,6 @@ def test_what_differs_between_kinds_is_asked_of_their_table():
         if re.search(r"\bKind\.[A-Z]", line)
     ]
     assert len(lines) <= 10, lines
-
-
-def test_every_file_of_the_tests_has_a_name_of_its_own():
-    """They are imported by it: of two alike one is not run. A conftest.py is pytest's own."""
-    own = ("conftest.py", "__init__.py")  # the second, of packages that stand in for others
-    names = [file.name for file in (ROOT / "tests").rglob("*.py") if file.name not in own]
-    assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
 START = """

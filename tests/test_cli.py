@@ -4,11 +4,9 @@ import os
 import signal
 import sys
 
-import click
 import pytest
 from flat_report import loads
 from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
-from surface import commands
 from tables import table
 
 from gpumap.cli import COMMANDS, group
@@ -26,14 +24,6 @@ def test_the_group_lists_the_first_line_of_each_command():
 
 def test_the_version(gpumap):
     assert gpumap("--version") == Answer(0, f"gpumap {__version__}\n", "")
-
-
-def test_every_command_that_takes_a_map_takes_it_as_an_argument():
-    named = {name: {text for p in c.params for text in p.opts} for name, c in commands()}
-    arguments = {name: [p for p in c.params if isinstance(p, click.Argument)]
-                 for name, c in commands() if "--map" in named[name]}  # fmt: skip
-    assert set(arguments) >= {"check", "doctor", "bench dot", "transfer-cost", "run"}
-    assert [name for name, found in arguments.items() if not found] == []
 
 
 HANGING = TEXTS["hanging"]

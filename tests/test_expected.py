@@ -1,25 +1,14 @@
 """What users see, compared with the files of tests/expected: `make expected` writes them anew."""
 
 import shlex
-import sys
 
 import pytest
 import surface
-from commands.ranks import needs_mpi
-from expected_real import OF_CUDA, OF_RANKS, ON_CORES, facts
 from expected_runs import RUNS
-from flat_report import loads
 from golden import FOLDER, folded, held, masked, outline, rounded
-from mpi_jobs import MPIRUN, ended, started
-from standin import environment, needs_standin
 
-from gpumap.machine.topology import read
 from gpumap.model import io
 from gpumap.version import __version__
-
-two_cores = pytest.mark.skipif(
-    len(read().physical) < 2, reason="this machine has one physical core to run on"
-)
 
 
 def shown(gpumap, text):
@@ -83,48 +72,9 @@ def test_the_list_of_topics(gpumap, renew):
     held("explain/list", gpumap("explain", GPUMAP_BACKEND="fake").out, renew=renew)
 
 
-FILES = ("--output", "json=r.json", "--output", "csv=r.csv")
-
-
-def compared(gpumap, name, command, answer, *, renew):
-    """Compare what of a run on real devices is no figure; `answer` is its code and its stderr."""
-    code, err = answer
-    report, table = (gpumap.folder / name for name in ("r.json", "r.csv"))
-    assert report.exists(), err
-    text = facts(command, code, loads(report.read_text()), table.read_text())
-    held(name, text, renew=renew)
-
-
-@two_cores
-@pytest.mark.parametrize("name", ON_CORES)
-def test_a_run_on_cores(gpumap, renew, name):
-    answer = gpumap(*ON_CORES[name].split(" "), *FILES)
-    compared(gpumap, f"cores/{name}", ON_CORES[name], (answer.code, answer.err), renew=renew)
-
-
-@needs_mpi
-@two_cores
-@pytest.mark.parametrize("name", OF_RANKS)
-def test_a_run_of_two_ranks(gpumap, renew, name):
-    """Rows, columns, ranks and the exit code of a job that mpirun has started."""
-    words = [*OF_RANKS[name].split(" "), *FILES]
-    code, _, err = ended(started(gpumap, [*MPIRUN, "2", sys.executable, "-m", "gpumap", *words]))
-    compared(gpumap, f"ranks/{name}", OF_RANKS[name], (code, err), renew=renew)
-
-
-@needs_standin
-@pytest.mark.parametrize("name", OF_CUDA)
-def test_a_run_over_the_stand_in_for_cuda(gpumap, standin, renew, name):
-    env = environment(standin, 2, base=gpumap.env)
-    answer = gpumap.run([gpumap.command, *OF_CUDA[name].split(" "), *FILES], **env)
-    compared(gpumap, f"cuda/{name}", OF_CUDA[name], (answer.code, answer.err), renew=renew)
-
-
 def test_no_file_is_left_of_what_is_gone():
     names = [f"runs/{name}" for name in RUNS]
     names += [f"help/{name.replace(' ', '-') or 'gpumap'}" for name in HELP]
     names += ["explain/list", "headlines", "surface"]
-    for folder, table in {"cores": ON_CORES, "ranks": OF_RANKS, "cuda": OF_CUDA}.items():
-        names += [f"{folder}/{name}" for name in table]
     there = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*") if path.is_file()}
     assert there - {f"{name}.txt" for name in names} == set()

@@ -73,15 +73,6 @@ def test_levels_of_caches_are_lines_that_meet(latency, rate, then, knot):
     assert figures["peak_bandwidth"] == pytest.approx(then, rel=0.1)
 
 
-def test_no_more_than_two_lines_are_tried():
-    """Three levels of caches are two lines that nearly pass, or no model."""
-    sizes = np.array(CACHES, float)
-    levels = 5e-7 + sizes / 40e9 + np.maximum(sizes - (1 << 17), 0) / 4e9
-    model = fitted(CACHES, levels + np.maximum(sizes - (1 << 21), 0) / 4e8)
-    assert len(model.lines) <= 2
-    assert not model.fits
-
-
 def noisy(rng, blocks, share, lag=0.0, lines=(SMALL,)):
     noise = rng.normal(0.0, share, (blocks, len(SIZES)))
     for n in range(1, blocks):

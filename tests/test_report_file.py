@@ -3,7 +3,8 @@
 import json
 import math
 import os
-import sys
+from cProfile import Profile
+from pstats import Stats
 
 import numpy as np
 import pytest
@@ -232,13 +233,9 @@ def test_what_would_take_all_memory_is_refused_unread(tmp_path, monkeypatch):
 
 
 def calls(action, *arguments):
-    events = []
-    sys.setprofile(lambda _frame, event, _argument: events.append(event))
-    try:
-        action(*arguments)
-    finally:
-        sys.setprofile(None)
-    return events.count("call")
+    profile = Profile()
+    profile.runcall(action, *arguments)
+    return Stats(profile).total_calls
 
 
 def many_rows(n):

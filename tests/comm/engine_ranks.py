@@ -78,21 +78,9 @@ with device() as session:
         work.run(1)
         assert work.check().passed == (ranks == 1), name
 
-said = []
 with device() as session:
-    for name in rank_checks.CHECKS:
-        if name == "batch" and ranks == 3:
-            continue  # a third is no binary fraction
-        said.append(rank_checks.check(name, comm, session))
-    # the first ranks alone, while the others do nothing
-    part = comm.part(min(ranks, 2))
-    assert (part is None) == (rank >= 2)
-    if part is not None:
-        assert (part.rank, part.size) == (rank, min(ranks, 2))
-        for name in ("objects", "sums"):
-            rank_checks.check(name, part, session)
-with device() as session:
-    # as `bench train` lets the first rank, the first two, and so on train by what rank 0 serves
+    # as `bench train` lets the first rank, the first two, and so on train by what rank 0 serves;
+    # a group is made by all ranks, and these are the first ones
     rules = tuple(RuleSpec(name) for name in ("easgd", "gosgd"))
     params = Params((NET,), rules, Scaling("weak", 24), optimizer="sgd", rate=0.1)
     maker = TrainingMaker(params, Clock(), {})
@@ -107,6 +95,20 @@ with device() as session:
                 work.run(12)
                 assert work.check()[0].passed
             comm.barrier()
+
+said = []
+with device() as session:
+    for name in rank_checks.CHECKS:
+        if name == "batch" and ranks == 3:
+            continue  # a third is no binary fraction
+        said.append(rank_checks.check(name, comm, session))
+    # the first ranks alone, while the others do nothing
+    part = comm.part(min(ranks, 2))
+    assert (part is None) == (rank >= 2)
+    if part is not None:
+        assert (part.rank, part.size) == (rank, min(ranks, 2))
+        for name in ("objects", "sums"):
+            rank_checks.check(name, part, session)
 digests = comm.gather(said)
 sys.stdout.write(f"rank {rank} of {ranks}: {checked} exchanges {rank_checks.digest(digests)}\n")
 sys.stdout.flush()

@@ -2,29 +2,19 @@
 
 import importlib
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands.ranks import ROOT, needs_mpi
-from mpi_jobs import tmpdir
-from test_comm_threads import said_by_threads
+from mpi_jobs import run, said
+from test_comm_threads import assert_said_by_threads
 
 from gpumap.training.model_class import Recorder
 
 RANKS = Path(__file__).with_name("engine_ranks.py")
-LIMIT = 100  # seconds
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
-
-
-def run(command, **env):
-    env = os.environ | {"TMPDIR": tmpdir()} | env
-    return subprocess.run(
-        command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
-    )
 
 
 @needs_mpi
@@ -35,21 +25,12 @@ def test_every_rank_has_what_mpis_own_calls_give(ranks):
     Two have the bits of two threads, by every rule whose order is known.
     """
     program = (sys.executable, "-m", "mpi4py", str(RANKS), "mpi")
-    done = run([*MPIRUN, "-n", str(ranks), *program])
-    assert done.returncode == 0, done.stderr
-    said = sorted(done.stdout.splitlines())
-    assert [line.rpartition(" ")[0] for line in said] == [
-        f"rank {rank} of {ranks}: 18 exchanges" for rank in range(ranks)
-    ]
-    if ranks == 2:
-        assert said[0].endswith(f" {said_by_threads(2)}")
+    assert_said_by_threads(said([*MPIRUN, "-n", str(ranks), *program]), ranks)
 
 
 def of_users(ranks, *arguments, launcher=MPIRUN):
     program = (sys.executable, str(Path(__file__).with_name("loop_ranks.py")), *arguments)
-    done = run([*launcher, "-n", str(ranks), *program] if launcher else program)
-    assert done.returncode == 0, done.stderr
-    return sorted(done.stdout.splitlines())
+    return said([*launcher, "-n", str(ranks), *program] if launcher else program)
 
 
 @needs_mpi
@@ -71,7 +52,7 @@ def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
     kinds = ("shape", "dtype", "count", "none", "nothing", "weight", "file")
     lines = of_users(3, "none", *kinds)
     no_list = "'NoneType' object is not iterable"
-    wanted = {
+    messages = {
         "shape": "ShapeError: arrays[0] has shape (3, 2) on rank 2, and (2, 3) on rank 0",
         "dtype": "DtypeError: arrays[1] has dtype <f4 on rank 2, and <f8 on rank 0",
         "count": "ShapeError: rank 2 has 1 arrays, and rank 0 has 2",
@@ -85,8 +66,8 @@ def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
         ("file", 0): "rank 0: "
     }
     assert lines == sorted(
-        f"{rank} {kind} {said.replace(own.get((kind, rank), chr(0)), '')}"
-        for kind, said in wanted.items()
+        f"{rank} {kind} {message.replace(own.get((kind, rank), chr(0)), '')}"
+        for kind, message in messages.items()
         for rank in range(3)
     )
 
@@ -125,11 +106,7 @@ print("wait", json.dumps(rule.wait()))
 
 def session(rule, file):
     """Train examples/model_class.py on two devices; return its epochs and parameters."""
-    env = os.environ | {"TMPDIR": tmpdir(), **ROOT}
-    program = [sys.executable, "-c", RULE.format(rule, str(file))]
-    done = subprocess.run(
-        program, cwd=EXAMPLES, env=env, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
+    done = run([sys.executable, "-c", RULE.format(rule, str(file))], EXAMPLES, **ROOT)
     assert done.returncode == 0, done.stderr
     with np.load(file) as saved:
         return json.loads(done.stdout.partition("wait ")[2]), [saved["arr_0"], saved["arr_1"]]

@@ -34,6 +34,14 @@ def said_by_threads(ranks):
     return rank_checks.digest(said)
 
 
+def assert_said_by_threads(lines, ranks):
+    """Check what ranks of `engine_ranks.py` have said; two have the bits of two threads."""
+    assert [line.rpartition(" ")[0] for line in lines] == [
+        f"rank {rank} of {ranks}: 18 exchanges" for rank in range(ranks)
+    ]
+    assert ranks != 2 or lines[0].endswith(f" {said_by_threads(2)}")
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", rank_checks.CHECKS)
 def test_threads_do_what_ranks_must_do(name, size):

@@ -3,21 +3,18 @@
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 from backends.frameworks import needs
 from flat_report import loads
-from mpi_jobs import TORCHRUN, ended, started
-from shell import BIN, timely
-from test_comm_threads import said_by_threads
+from mpi_jobs import TORCHRUN, ended, said, started
+from shell import BIN, timely, until
+from test_comm_threads import assert_said_by_threads
 
 RANKS = Path(__file__).with_name("engine_ranks.py")
-LIMIT = 100.0  # seconds
 CORES = "a->cpu0;b->cpu1"
 MEET = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
 pytestmark = needs("torch")
@@ -30,26 +27,14 @@ def torchrun(gpumap, *arguments, **env):
 
 def members(parent):
     """Return the process of each rank, when its device is open: it is pinned to its core."""
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
+
+    def pinned():
         children = psutil.Process(parent).children(recursive=True)
         found = {int(c.environ().get("RANK", -1)): c for c in children}
-        if all(n in found and found[n].cpu_affinity() == [n] for n in (0, 1)):
-            return {n: found[n].pid for n in (0, 1)}
-        time.sleep(0.1)
-    raise AssertionError(f"ranks of {parent} do not measure")
+        there = all(n in found and found[n].cpu_affinity() == [n] for n in (0, 1))
+        return there and {n: found[n].pid for n in (0, 1)}
 
-
-def test_trainings_of_the_first_ranks_alone_are_served():
-    """A group is made by all ranks: else the third one's next group has another name, and hangs."""
-    command = [*TORCHRUN, "3", str(RANKS.with_name("part_ranks.py"))]
-    done = subprocess.run(
-        command, env=os.environ | MEET, capture_output=True, text=True, check=False, timeout=LIMIT
-    )
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [
-        f"rank {rank} of 3: {6 - 2 * rank} trainings" for rank in range(3)
-    ]
+    return until(pinned)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -60,16 +45,7 @@ def test_every_rank_has_what_all_reduce_gives(ranks):
     is made by all of three ranks: else the third one's next group has another name, and hangs.
     """
     command = [*TORCHRUN, str(ranks), str(RANKS), "torch"]
-    done = subprocess.run(
-        command, env=os.environ | MEET, capture_output=True, text=True, check=False, timeout=LIMIT
-    )
-    assert done.returncode == 0, done.stderr
-    said = sorted(done.stdout.splitlines())
-    assert [line.rpartition(" ")[0] for line in said] == [
-        f"rank {rank} of {ranks}: 18 exchanges" for rank in range(ranks)
-    ]
-    if ranks == 2:
-        assert said[0].endswith(f" {said_by_threads(2)}")
+    assert_said_by_threads(said(command, **MEET), ranks)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch"])
@@ -99,36 +75,14 @@ def test_what_gpumap_run_has_started_has_one_report(gpumap):
     assert all(row["check"]["passed"] and row["params"]["comm"] == "torch" for row in rows)
 
 
-def test_two_ranks_train(gpumap):
-    """By every rule, each row verified on each rank; what is learned is below knowing nothing."""
-    given = ("--sweep", "width=16", "--batch", "64", "--tau", "4", "--cases", "step", "--learn")
-    given += ("2048", "--rate", "0.01", "--budget", "4s", "--output", "json=report.json")
-    rules = "bsp,easgd,gosgd"
-    process = torchrun(gpumap, "bench", "train", "--map", CORES, *given, "--rule", rules)
-    code, out, err = ended(process)
-    assert code == 0, err
-    assert "train, strong scaling: 64 examples for all devices, torch, " in out
-    rows = loads((gpumap.folder / "report.json").read_text())["measurements"]
-    both = [row for row in timely(rows) if len(row["names"]) == 2]
-    assert {row["params"]["rule"] for row in both} == {*rules.split(",")}
-    for row in both:
-        assert row["check"]["passed"]
-        assert row["params"]["comm"] == "torch"
-        assert row["metrics"]["loss"]["value"] < 0.6931
-
-
 def test_a_loop_of_ones_own_has_the_parameters_of_one_worker(tmp_path):
     """As under mpirun, without mpi4py; over tensors, which come back as tensors."""
     program = str(RANKS.with_name("loop_ranks.py"))
     command = [*TORCHRUN, "2", program, str(tmp_path / "parameters.npz")]
-    env = os.environ | MEET | {"LOOP_OF": "torch"}
-    done = subprocess.run(
-        command, env=env, capture_output=True, text=True, check=False, timeout=LIMIT
-    )
-    assert done.returncode == 0, done.stderr
-    said = sorted(line for line in done.stdout.splitlines() if line.startswith("rank"))
-    assert [line.partition(":")[0] for line in said] == ["rank 0 of 2", "rank 1 of 2"]
-    assert all(float(line.split()[-1]) < 1e-5 for line in said)
+    every = said(command, LOOP_OF="torch", **MEET)
+    lines = [line for line in every if line.startswith("rank")]
+    assert [line.partition(":")[0] for line in lines] == ["rank 0 of 2", "rank 1 of 2"]
+    assert all(float(line.split()[-1]) < 1e-5 for line in lines)
 
 
 def test_a_rank_that_stands_still_is_named_at_once_and_one_that_is_killed(gpumap):
@@ -163,14 +117,14 @@ def test_a_rank_that_does_not_come_is_named(gpumap):
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_PORT": str(store.port)}
-    for env, said in (
+    for env, message in (
         (agent, "torch.distributed waits for rank 1: not there within 7 s"),
         ({"MASTER_PORT": "0"}, "torch.distributed does not start: .*1/2 clients joined"),
     ):
         given = ("bench", "allreduce", "--map", CORES, "--timeout", "10s")
         code, _, err = alone(gpumap, *given, **env)
         assert code == 3
-        assert re.search(f"^error: {said}", err, re.MULTILINE), err
+        assert re.search(f"^error: {message}", err, re.MULTILINE), err
 
 
 def test_where_ranks_meet_must_be_set(gpumap):

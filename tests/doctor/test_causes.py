@@ -142,16 +142,6 @@ def test_no_name_without_a_device_is_used(requested, why, found):
     assert {found, "GM301" if number == SMALL.online else found} & {*codes(evidence)}
 
 
-@pytest.mark.parametrize(("limit", "found"), [
-    ("serialised", ["GM404"]), ("shared-hardware", ["GM304"]), ("cpu-contention", []), (None, []),
-])  # fmt: skip
-def test_several_names_that_gain_nothing(limit, found):
-    """By what the judge of `bench dot` says of all at once."""
-    two = (named(), named(replace(GPU, id="cuda:1", pci="0000:0a:00.0"), "b"))
-    together = StepResult("all-at-once", None, None, limit, "1.00 times one device's rate")
-    assert codes(known(*two, at_once=together)) == found
-
-
 @pytest.mark.parametrize(("code", "figures", "found"), [
     ("hangs", {}, "hangs"), ("crashes", {}, "crashes"), ("wrong-data", {}, "wrong-data"),
     ("probe-failed", {}, "probe-failed"), ("cannot-tell", {}, None), ("no-time", {}, None),

@@ -90,11 +90,8 @@ def test_a_known_failure_is_named(scripted, devices, found):
 def test_a_device_that_failed_takes_no_other_step(scripted):
     """Its siblings are compared without it."""
     checks = screened(*scripted({}, {"fault": "flip"}, {}))
-    assert [check.what for check in checks if check.name == "dev1"] == [
-        "open",
-        "upload",
-        "download",
-    ]
+    taken = [check.what for check in checks if check.name == "dev1"]
+    assert taken == ["open", "upload", "download"]
     assert {c.name for c in checks if c.what == "siblings"} == {"dev0", "dev2"}
 
 
@@ -274,10 +271,10 @@ def test_drivers_are_asked_in_a_process_that_can_be_ended():
 # --- what is required
 
 
-def required(tmp_path, text, expect=None):
+def required(tmp_path, text):
     path = tmp_path / "require.toml"
     path.write_text(text)
-    return Requirements.of(expect, path)
+    return Requirements.of(None, path)
 
 
 REQUIRED = {
@@ -342,24 +339,9 @@ def test_cores_are_used_within_the_limit(gpumap):
     """Real cores: bytes and products are right, whatever their speed is today."""
     answer = gpumap("preflight", "a->cpu0", "--within", "50s", "--format", "json")
     found = json.loads(answer.out)["result"]["checks"]
-    assert [check["what"] for check in found] == [
-        "open",
-        "upload",
-        "download",
-        "product",
-        "siblings",
-    ]
+    whats = ["open", "upload", "download", "product", "siblings"]
+    assert [check["what"] for check in found] == whats
     assert (answer.code, {check["fitness"] for check in found}) == (0, {"fit"})
-
-
-def test_a_driver_that_hangs_does_not_exceed_the_limit(gpumap):
-    """It is named, and the run ends by itself with a report, not by the last resort (124)."""
-    hanging = gpumap.fake(script({"fault": "hang"}, **FAST))
-    answer = hanging("preflight", "a->cuda0", "--within", "5s", "--format", "json")
-    report = json.loads(answer.out)
-    found = {check["what"]: check["fitness"] for check in report["result"]["checks"]}
-    assert answer.code in (1, 5)  # an upload without an answer in 0.75 s, or no time for it
-    assert found["upload"] in ("unfit", "cannot-tell")
 
 
 STUCK = """

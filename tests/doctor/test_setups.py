@@ -1,6 +1,5 @@
 """Broken set-ups, each planted for real: `gpumap doctor` names what was planted, and first."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,11 +8,12 @@ from importlib.util import find_spec
 
 import pytest
 import tables
+from commands.scripts import script
 from flat_report import loads
 
-from gpumap.doctor.diagnose import RULES, table
+from gpumap.doctor.diagnose import table
 
-SOUND = {"latency": 5e-6, "launch": 5e-6, "rate": 1e12}
+SOUND = {"latency": 5e-6, "launch": 5e-6, "rate": 1e12, "bandwidth": 1e11}
 BOTH = ("dev0->cuda0;dev1->cuda1",)
 ROOM = "90s"  # for a machine with other work; what hangs would take all of it
 needs_opencl = pytest.mark.skipif(find_spec("pyopencl") is None, reason="pyopencl: not installed")
@@ -33,14 +33,6 @@ class Plant:
     opencl: bool = False  # whether it takes pyopencl
 
 
-def sound(*devices):
-    lines = []
-    for number, device in enumerate(devices):
-        keys = {"ref": f"cuda{number}", **SOUND, **device}
-        lines += ["[[device]]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
-    return "\n".join(lines)
-
-
 PLANTS = {name: Plant(**row) for name, row in tables.table(__file__, "plants").items()}
 
 
@@ -49,7 +41,7 @@ def asked(gpumap, plant, stubs):
         folder = gpumap.folder.parent / "home" if name.startswith("~/") else gpumap.folder
         (folder / name.removeprefix("~/")).write_text(text)
     if plant.devices:
-        gpumap.fake(sound(*plant.devices))
+        gpumap.fake(script(*plant.devices, **SOUND))
     there = {} if plant.stubs is None else stubs(*plant.stubs)
     env = {key: str(gpumap.folder) if value == "." else value for key, value in plant.env.items()}
     env = {"GPUMAP_TIMEOUT": ROOM} | env
@@ -79,11 +71,6 @@ def test_the_planted_cause_is_named_first(gpumap, stubs, plant):
     expected = 2 if plant.code == "GM101" else int(cause.rule.exit)
     assert answer.code == (expected if plant.exit is None else plant.exit)
     assert "Traceback" not in answer.err
-
-
-def test_enough_is_planted():
-    planted = {plant.code for plant in PLANTS.values()} | {"GM301", "GM303"}
-    assert len(planted) >= 0.75 * len(RULES)
 
 
 @pytest.mark.parametrize("order", ["", "FASTEST_FIRST", "PCI_BUS_ID"])
@@ -149,14 +136,3 @@ def test_a_second_process_on_the_cores(gpumap):
         other.kill()
     (found,) = loads(answer.out)["diagnoses"]
     assert (first(found), found["verdict"], answer.code) == ("GM303", "partly", 1)
-
-
-@pytest.mark.parametrize(("script", "map_"), [
-    (sound({"ref": "opencl0:0"}, {"ref": "opencl0:1"}), "a->opencl0:0;b->opencl0:1"),
-    (sound({"ref": "cpu0"}), "a->cpu0"),
-])  # fmt: skip
-def test_a_sound_set_up_has_no_cause(gpumap, script, map_):
-    answer = gpumap.fake(script)("doctor", map_, "--timeout", ROOM, "--format", "json")
-    found = loads(answer.out)["diagnoses"]
-    assert answer.code == 0
-    assert {(one["verdict"], len(one["findings"])) for one in found} == {("used", 0)}

@@ -4,9 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from buffers import got
 from hypothesis import given
 from hypothesis import strategies as st
-from sessions import got, opened, places
+from sessions import opened, places
 from tables import table
 
 from gpumap.training.network import PARAMETERS, Layer, Network, Replica, cross_entropy, nbytes

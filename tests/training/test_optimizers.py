@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from buffers import got, sent
 from hypothesis import given
 from hypothesis import strategies as st
-from sessions import got, opened, places, sent
+from sessions import opened, places
 
 from gpumap.training.optimizers import (
     DECAY,

@@ -10,7 +10,6 @@ from sessions import opened, places
 from gpumap.backends.base import Clock
 from gpumap.bench.train_workers import LocalWorkers, Training
 from gpumap.comm.algorithms import STEPS
-from gpumap.errors import GpumapError, QuestionError
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.network import Layer, Network
 from gpumap.training.rules import RULES, RuleSpec, Server, gossip, receiver
@@ -118,56 +117,9 @@ def test_several_learn_what_one_worker_learns(rule):
     assert median(ratios) == pytest.approx(1.0, abs=0.01)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_scripted_ranks_do_the_same_each_time(rule):
-    """To the bit, and in the same time: threads do not decide who comes first."""
-    found = []
-    for _ in range(3):
-        with opened(*["fake"] * 3) as sessions:
-            made, _ = training(sessions, rule)
-            made.poison()
-            made.run(30, anew=True)
-            made.finish()
-            found.append((made.parameters().tobytes(), made.phases()))
-    (bits, phases), *others = found
-    for other in others:
-        assert other[0] == bits
-        assert other[1] == pytest.approx(phases, rel=1e-6, abs=1e-12)
-
-
-def test_an_error_in_a_step_is_raised():
-    """Of a network of the user's own: when the others have taken their steps."""
-    with opened("numpy", "numpy") as sessions:
-        made, _ = training(sessions, "bsp")
-        fails = made._command.__closure__  # the ranks are in it
-        ranks = next(cell.cell_contents for cell in fails if isinstance(cell.cell_contents, list))
-
-        model, failing = ranks[1]._worker.model, [True]
-        right = model.compute
-
-        def compute(share):
-            if failing:
-                raise QuestionError("the class fails")
-            right(share)
-
-        model.compute = compute
-        for told in (made.check, made.parameters):
-            failing[:] = [True]
-            made.poison()
-            made.run(3)
-            failing.clear()
-            with pytest.raises(GpumapError, match="the class fails"):
-                told()
-            assert made.check().passed  # it is told once
-
-
-def server(counts=(EACH,) * 3):
-    return Server(counts, 0.25)
-
-
 def test_each_example_is_handed_out_once():
     """As many at once as are wanted, and towards the end fewer; beyond its end none."""
-    served = server()
+    served = Server((EACH,) * 3, 0.25)
     served.extend(100)
     parts, left = [], 300
     while (part := served.answer(0, 40))[1]:
