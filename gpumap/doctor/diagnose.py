@@ -152,7 +152,7 @@ def _diagnosis(known: Evidence, named: MapName) -> Diagnosis:
         verdict,
         _evidence(named),
         tuple(_finding(cause, sign) for cause, sign in active),
-        dict(named.measured.figures),
+        dict(named.figures),
     )
 
 
@@ -186,7 +186,7 @@ def _evidence(named: MapName) -> str:
     if named.device is None:
         return "no device"
     what = f"{named.device.name}, {named.device.backend}"
-    product = named.measured.figures.get("product")
+    product = named.figures.get("product")
     if product is None:
         return what
     return f"{what}; a product of 512 x 512 takes {shown(product)}; every result was verified"

@@ -78,7 +78,7 @@ def _hangs(known: Evidence, named: MapName) -> Texts | None:
 
 def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> Texts | None:
     """Return how the subprocess of a name's probes or of a backend's devices ended."""
-    failure = named.measured.failure
+    failure = named.failure
     if failure is not None and failure.code == probing:
         return {"what": f"{named.requested}: {failure.text}", "fix": _CRASHED}
     return _library(_failed(known, named, asking), otherwise=_CRASHED)
@@ -209,7 +209,7 @@ def _not_there(known: Evidence, named: MapName) -> Texts | None:
 
 def _other_failure(_: Evidence, named: MapName) -> Texts | None:
     """A failure without a specific cause: none may pass."""
-    failure = named.measured.failure
+    failure = named.failure
     if failure is None or failure.code in _NAMED:
         return None
     return {"what": failure.text}
