@@ -28,6 +28,13 @@ SOURCES = ("docs/**/*", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "action.
            "gpumap/backends/fake/script.py")  # fmt: skip
 _PART = re.compile(r"^<!-- generated: (.*?) -->$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#]+)")
+_CAUSES = {  # the third figure of a cause's code, and what such causes are of
+    "1": "Configuration",
+    "2": "Device and driver",
+    "3": "Machine",
+    "4": "Work",
+    "5": "Frameworks",
+}
 _MARKUP = re.compile(r"[*_<\[\]|]")
 
 
@@ -83,9 +90,22 @@ def commands() -> str:
 
 def causes() -> str:
     """Return the page of each cause of doctor."""
-    from gpumap.doctor.diagnose import document
+    from gpumap.doctor.diagnose import plain, table
 
-    return document()
+    parts = []
+    for number, heading in _CAUSES.items():
+        parts.append(f"## GM{number}: {heading}")
+        for cause in (one for one in table().values() if one.code[2] == number):
+            outcome = f"{cause.whose} that it holds for is *{cause.rule.verdict}*."
+            parts += [
+                f"### {cause.code} {cause.key}",
+                f"Says: {plain(cause.text)}. {outcome}",
+                cause.meaning,
+                f"How doctor knows: {cause.how}",
+                f"Fix: {cause.fixes}",
+                f"Source: {cause.source}",
+            ]
+    return "\n\n".join(parts) + "\n"
 
 
 def words() -> str:

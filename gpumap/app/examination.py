@@ -31,7 +31,7 @@ from gpumap.resolve import default_map
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
@@ -75,36 +75,26 @@ class _Examination:
         self._record, self._draft = record, record.draft
         self._end = time.monotonic() + request.timeout - _REPORT
         self._program, self._request = program, request
-        self._libraries: Answers | None = None
         self._found: tuple[Diagnosis, ...] = ()
 
     def run(self) -> None:
         """Examine frameworks where they are named, and the map that is given or a default one."""
-        if self._request.python is not None:
-            self._ask_libraries(self._request.python)
-        if self._request.for_map():
-            self._run()
-        else:
-            self._conclude_libraries()
+        python, for_map = self._request.python, self._request.for_map()
+        libraries = None if python is None else self._asked(python, _WITH_MAP if for_map else 1.0)
+        try:
+            if for_map:
+                self._run()
+        finally:
+            if libraries is not None:
+                resolution = self._draft.resolution
+                self._add(libraries.diagnoses(resolution.bindings if resolution else ()))
 
-    def _ask_libraries(self, python: str) -> None:
+    def _asked(self, python: str, share: float) -> Answers:
+        """Ask the libraries of an interpreter, in a share of the time that is left."""
         self._record.limit.doing = "asking the interpreter"
-        limit = (self._end - time.monotonic()) * (_WITH_MAP if self._request.for_map() else 1.0)
-        self._libraries = ask(self._program, python, max(limit, 1.0))
+        found = ask(self._program, python, max((self._end - time.monotonic()) * share, 1.0))
         self._record.limit.doing = ""
-
-    def _conclude_libraries(self) -> None:
-        """Add the diagnosis of each framework, and what it ends the run in."""
-        if self._libraries is None:
-            return
-        bindings = self._draft.resolution.bindings if self._draft.resolution else ()
-        found = self._libraries.diagnoses(bindings)
-        self._add(found)
-        self._refuse(found)
-
-    def _add(self, found: tuple[Diagnosis, ...]) -> None:
-        self._found += found
-        self._draft.result = Diagnosed(self._found)
+        return found
 
     def _run(self) -> None:
         request = self._request
@@ -114,10 +104,8 @@ class _Examination:
             context_map = read_map(self._draft, *where, lambda: self._chosen(inventory))
         except (MapError, SourceError) as error:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))
-            self._conclude_libraries()
             raise
         self._conclude(self._examined(context_map, inventory))
-        self._conclude_libraries()
 
     def _read(self, inventory: Inventory) -> Evidence:
         source = self._draft.source
@@ -157,13 +145,13 @@ class _Examination:
             message = "no map is given and this machine has no GPU; the CPU works"
             self._draft.remarks.append(Diagnostic("nothing-to-diagnose", message, severity="note"))
             return
-        self._add(found)
-        if known.problems:
-            return  # they are the errors of this run
-        self._refuse(found)
+        self._add(found, refused=not known.problems)  # which are the errors of this run
 
-    def _refuse(self, found: Iterable[Diagnosis]) -> None:
-        for diagnosis, code in diagnose.exits(found):
+    def _add(self, found: tuple[Diagnosis, ...], *, refused: bool = True) -> None:
+        """Add diagnoses, and what they end the run in."""
+        self._found += found
+        self._draft.result = Diagnosed(self._found)
+        for diagnosis, code in diagnose.exits(found if refused else ()):
             first = diagnosis.findings[0]
             name = diagnosis.name or ""
             used = "partly used" if diagnosis.verdict == "partly" else diagnosis.verdict

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, QuestionError, SourceError
-from gpumap.extras import install
 from gpumap.files import cache_folder, others, read_text, write_atomic
 from gpumap.kinds import KINDS, Kind
 from gpumap.text import fix
@@ -60,7 +59,6 @@ ICD_VARIABLE = "OCL_ICD_VENDORS"
 _CHOSEN = (ICD_VARIABLE, "OPENCL_VENDOR_PATH")  # what a user tells ocl-icd
 ICD_FOLDER = Path("/etc/OpenCL/vendors")
 INTEL_LIBRARY = "libintelocl.so"
-_BESIDE = ("libimf.so", "libsvml.so")  # of intel-cmplr-lib-rt: without them it cannot be loaded
 _LIMIT = 4096  # bytes of an .icd file, which is a line
 
 
@@ -74,9 +72,6 @@ def register(env: Mapping[str, str]) -> tuple[dict[str, str], tuple[Diagnostic, 
     library = next((path for path in places if path.exists()), None)
     if library is None or "\n" in str(library) or any(name in env for name in _CHOSEN):
         return {}, ()
-    if lacking := [name for name in _BESIDE if not library.with_name(name).exists()]:
-        message = f"Intel's OpenCL runtime cannot be loaded: {', '.join(lacking)} is missing"
-        return {}, (_note(message, install("opencl-intel")),)
     system = _system()
     if any(INTEL_LIBRARY in text for text in system.values()):
         return {}, ()

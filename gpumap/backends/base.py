@@ -342,19 +342,12 @@ class EventMark:
         self.session, self.event = session, event
 
 
-@dataclass(frozen=True, slots=True)
-class PlainMark:
-    """A point in a session's queue, which only waiting can tell from another."""
-
-    session: Any
-
-
 class PlainMarks(Session):
     """A session whose library has no events: to wait for a mark is to wait for its session."""
 
-    def mark(self) -> PlainMark:
-        """Return a mark, which has no time of its own."""
-        return PlainMark(self)
+    def mark(self) -> EventMark:
+        """Return a mark, which has no event: only waiting tells it from another."""
+        return EventMark(self, None)
 
     def wait(self, mark: Mark) -> None:
         """Wait on the host for `mark`, of any session."""

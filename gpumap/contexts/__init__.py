@@ -25,12 +25,12 @@ from gpumap.errors import (
     TargetError,
     Unsupported,
 )
+from gpumap.kernels import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Clock, Session
-    from gpumap.contexts.array import Operation
     from gpumap.model import Binding, TraceEvent
 
 Policy = Literal["visible", "strict"]
@@ -137,19 +137,18 @@ class Context:
                 session.gemm(left.held, right.held, out.held)
             return out
 
-    def elementwise(self, operation: Operation, operands: Sequence[Any]) -> Array:
-        """Return what an operation makes of each element; see `operations` for shapes."""
+    def elementwise(self, kernel: str, operands: Sequence[Any]) -> Array:
+        """Return what a kernel makes of each element; `contexts.array` says which shapes fit."""
         with self._ready():
             arrays = self._operands(operands)
-            shape = elementwise(operation, *(array.shape for array in arrays))
+            shape = elementwise(kernel, *(array.shape for array in arrays))
             target = self._placed(arrays)
             arrays = [self._brought(array, target) for array in arrays]
             if target == HOST:
-                job = partial(operation.on_host, *(array.held for array in arrays))
-                return self._computed(operation.kernel, job)
+                return self._computed(kernel, partial(_on_host, kernel, arrays, shape))
             out = self._memory.empty(target, shape, arrays[0].dtype)
             if out.size:
-                self._run(operation.kernel, arrays, out)
+                self._run(kernel, arrays, out)
             return out
 
     def summed(self, array: Array) -> Array:
@@ -385,3 +384,10 @@ class Context:
         out = self._memory.on_host(np.asarray(job()))
         self._tracer.done(name, out, start, self._clock.now())
         return out
+
+
+def _on_host(kernel: str, arrays: Sequence[Array], shape: tuple[int, ...]) -> Any:
+    """Return what a kernel's reference computes of arrays in host memory."""
+    out = np.empty(shape, arrays[0].dtype)
+    KERNELS[kernel].reference(*(array.held for array in arrays), out)
+    return out

@@ -18,15 +18,14 @@ to mean `is`. So what falls back on `==` raises where `is` has not found it: `x 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
-
-import numpy as np
 
 from gpumap.errors import ContextError, ShapeError, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
+
+    import numpy as np
 
     from gpumap.model import Device
 
@@ -54,35 +53,8 @@ def place(operands: Sequence[tuple[str, Hashable, int]]) -> str:
     return first[max(held, key=lambda device: held[device])]  # of equal ones the first
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """An elementwise operation: the name of its kernel, and the NumPy function of the host."""
-
-    kernel: str
-    function: str  # of numpy, or of this table's own
-
-    def on_host(self, *operands: Any) -> Any:
-        """Return what NumPy computes; host memory in and out."""
-        with np.errstate(all="ignore"):  # as a device, which warns of nothing
-            if self.kernel == "relu":
-                return np.maximum(operands[0], operands[0].dtype.type(0))
-            function: Callable[..., Any] = getattr(np, self.function)
-            return function(*operands)
-
-
-ADD = Operation("add", "add")
-SUB = Operation("sub", "subtract")
-MUL = Operation("mul", "multiply")
-DIV = Operation("div", "divide")
-MAXIMUM = Operation("maximum", "maximum")
-RELU = Operation("relu", "maximum")
-EXP = Operation("exp_each", "exp")
-LOG = Operation("log_each", "log")
-TANH = Operation("tanh_each", "tanh")
-
-
-def elementwise(operation: Operation, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the result.
+def elementwise(kernel: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of what a kernel makes of each element.
 
     Raises:
         ShapeError: the shapes fit neither as they are nor by repeating one.
@@ -92,7 +64,7 @@ def elementwise(operation: Operation, *shapes: tuple[int, ...]) -> tuple[int, ..
         if shape and shape != longest[len(longest) - len(shape) :]:
             listed = " and ".join(map(str, shapes))
             raise ShapeError(
-                f"{operation.kernel} of shapes {listed}",
+                f"{kernel} of shapes {listed}",
                 "make them equal, or one the end of the other: (5,) fits to (10, 5)",
             )
     return longest
@@ -121,7 +93,7 @@ class _Owner(Protocol):
     def fetched(self, array: Array, *, implicit: bool = False) -> Any: ...
     def summed(self, array: Array) -> Array: ...
     def dot(self, a: Any, b: Any) -> Array: ...
-    def elementwise(self, operation: Operation, operands: tuple[Any, ...]) -> Array: ...
+    def elementwise(self, kernel: str, operands: tuple[Any, ...]) -> Array: ...
     def wait(self, array: Array) -> None: ...
 
 
@@ -210,51 +182,51 @@ class Array:
 
     def maximum(self, other: Array | np.ndarray[Any, Any] | Number) -> Array:
         """Return the larger of each two elements."""
-        return self._with(MAXIMUM, self, other)
+        return self._with("maximum", self, other)
 
     def relu(self) -> Array:
         """Return the elements, 0 for those below."""
-        return self._with(RELU, self)
+        return self._with("relu", self)
 
     def exp(self) -> Array:
         """Return e to the power of each element."""
-        return self._with(EXP, self)
+        return self._with("exp_each", self)
 
     def log(self) -> Array:
         """Return the natural logarithm of each element."""
-        return self._with(LOG, self)
+        return self._with("log_each", self)
 
     def tanh(self) -> Array:
         """Return the hyperbolic tangent of each element."""
-        return self._with(TANH, self)
+        return self._with("tanh_each", self)
 
     def sum(self) -> Array:
         """Return the sum of all elements, of shape ()."""
         return self._context.summed(self)
 
     def __add__(self, other: Any) -> Array:
-        return self._with(ADD, self, other)
+        return self._with("add", self, other)
 
     def __radd__(self, other: Any) -> Array:
-        return self._with(ADD, other, self)
+        return self._with("add", other, self)
 
     def __sub__(self, other: Any) -> Array:
-        return self._with(SUB, self, other)
+        return self._with("sub", self, other)
 
     def __rsub__(self, other: Any) -> Array:
-        return self._with(SUB, other, self)
+        return self._with("sub", other, self)
 
     def __mul__(self, other: Any) -> Array:
-        return self._with(MUL, self, other)
+        return self._with("mul", self, other)
 
     def __rmul__(self, other: Any) -> Array:
-        return self._with(MUL, other, self)
+        return self._with("mul", other, self)
 
     def __truediv__(self, other: Any) -> Array:
-        return self._with(DIV, self, other)
+        return self._with("div", self, other)
 
     def __rtruediv__(self, other: Any) -> Array:
-        return self._with(DIV, other, self)
+        return self._with("div", other, self)
 
     def __matmul__(self, other: Any) -> Array:
         return self._context.dot(self, other)
@@ -263,7 +235,7 @@ class Array:
         return self._context.dot(other, self)
 
     def __neg__(self) -> Array:
-        return self._with(MUL, self, -1.0)  # exact; 0 - x would make +0.0 of 0.0
+        return self._with("mul", self, -1.0)  # exact; 0 - x would make +0.0 of 0.0
 
     def __len__(self) -> int:
         if not self.shape:
@@ -336,8 +308,8 @@ class Array:
         where = self.target if self.held is not None else "a closed context"
         return f"<gpumap.Array {self.shape} {self.dtype} on {where}>"
 
-    def _with(self, operation: Operation, *operands: Any) -> Array:
-        return self._context.elementwise(operation, operands)
+    def _with(self, kernel: str, *operands: Any) -> Array:
+        return self._context.elementwise(kernel, operands)
 
     def _exported(self) -> Any:
         if self.held is None:

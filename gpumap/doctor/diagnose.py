@@ -36,13 +36,6 @@ _CITED = {"release": "Theano 1.0.5", "article": "the article Why is Theano rarel
 _EXITS = {"GM535": Exit.INCONCLUSIVE}  # of frameworks; else the answer is no
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
-_HEADINGS = {
-    "1": "Configuration",
-    "2": "Device and driver",
-    "3": "Machine",
-    "4": "Work",
-    "5": "Frameworks",
-}
 _USED: Final = "used"
 _WORSE = ("not used", "partly")  # the worst verdicts, in order
 _OF_WORK = ("GM3", "GM4")  # the groups of the machine and of the work
@@ -75,6 +68,11 @@ class Cause:
         """Return the subject of the cause."""
         return "A framework" if self.code.startswith("GM5") else "A name"
 
+    @property
+    def fixes(self) -> str:
+        """Return the fixes of its page: those of its sign are in capitals."""
+        return self.usual or plain(self.fix)
+
 
 @cache
 def table() -> Mapping[str, Cause]:
@@ -98,10 +96,10 @@ def page(cause: Cause) -> Topic:
 
     outcome = f"{cause.whose} that it holds for is {cause.rule.verdict}."
     text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
-    return Topic(cause.code, "diagnosis", cause.key, text, cause.usual or _plain(cause.fix))
+    return Topic(cause.code, "diagnosis", cause.key, text, cause.fixes)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text with its fields in capitals."""
     return _BRACES.sub(lambda match: match[1].upper(), text)
 
@@ -112,24 +110,6 @@ def pages(word: str = "GM") -> tuple[Topic, ...]:
     if _WORD.fullmatch(word.strip()):
         return tuple(one for one in every if one.name.casefold().startswith(query))
     return tuple(one for one in every if one.summary == query.replace(" ", "-"))
-
-
-def document() -> str:
-    """Return all pages as Markdown, for docs/causes.md."""
-    parts = []
-    for number, heading in _HEADINGS.items():
-        parts.append(f"## GM{number}: {heading}")
-        for cause in (one for one in table().values() if one.code[2] == number):
-            outcome = f"{cause.whose} that it holds for is *{cause.rule.verdict}*."
-            parts += [
-                f"### {cause.code} {cause.key}",
-                f"Says: {_plain(cause.text)}. {outcome}",
-                cause.meaning,
-                f"How doctor knows: {cause.how}",
-                f"Fix: {cause.usual or _plain(cause.fix)}",
-                f"Source: {cause.source}",
-            ]
-    return "\n\n".join(parts) + "\n"
 
 
 def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
@@ -172,7 +152,7 @@ def _diagnosis(known: Evidence, named: MapName) -> Diagnosis:
         verdict,
         _evidence(named),
         tuple(_finding(cause, sign) for cause, sign in active),
-        dict(named.measured.figures),
+        dict(named.figures),
     )
 
 
@@ -206,7 +186,7 @@ def _evidence(named: MapName) -> str:
     if named.device is None:
         return "no device"
     what = f"{named.device.name}, {named.device.backend}"
-    product = named.measured.figures.get("product")
+    product = named.figures.get("product")
     if product is None:
         return what
     return f"{what}; a product of 512 x 512 takes {shown(product)}; every result was verified"

@@ -67,20 +67,12 @@ def _process(one: GpuProcess, known: Health) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Results of the probes on a device.
+class MapName:
+    """A name of the map, its device or why there is none, and what the probes on it measured.
 
     figures: launch, call, setup, product, host_product, double and waiting in s; bandwidth in B/s.
     What could not be measured is not there; `failure` says why the probes ended early.
     """
-
-    figures: Mapping[str, Estimate] = field(default_factory=dict)
-    failure: Reason | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MapName:
-    """A name of the map, and its device or why there is none."""
 
     name: str
     requested: str
@@ -88,7 +80,8 @@ class MapName:
     index: int | None = None
     device: Device | None = None
     absent: Diagnostic | None = None
-    measured: Measured = field(default_factory=Measured)
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
+    failure: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +130,17 @@ class Rule:
 
 def failed(named: MapName, *codes: str) -> Texts | None:
     """Return why the probes of a name ended, if it is one of these codes."""
-    failure = named.measured.failure
-    if failure is None or failure.code not in codes:
-        return None
-    return {"what": failure.text}
+    failure = named.failure
+    return {"what": failure.text} if failure is not None and failure.code in codes else None
+
+
+def lacking_lanes(link: LinkState) -> str | None:
+    """Return how many lanes a link uses, if those are fewer than it could; None: all are in use."""
+    if link.width and link.max_width and link.width < link.max_width:
+        return f"{link.width} of {link.max_width} lanes"
+    if link.narrow is not None:
+        return f"{link.narrow[1]} of {link.width} lanes at the bridge {link.narrow[0]}"
+    return None
 
 
 def problem(found: Diagnostic, fix: str = "") -> Texts:

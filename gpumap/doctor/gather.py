@@ -14,7 +14,7 @@ from gpumap import sources
 from gpumap.backends import DEFAULTS
 from gpumap.config import default_device, refused_device, renamed
 from gpumap.doctor import health
-from gpumap.doctor.evidence import Evidence, Health, MapName, Measured, Setting
+from gpumap.doctor.evidence import Evidence, Health, MapName, Setting
 from gpumap.errors import AbsentError, Diagnostic, MapError, QuestionError, SourceError
 from gpumap.machine.fingerprint import VARIABLES
 from gpumap.machine.state import link_states, others
@@ -113,23 +113,21 @@ def with_results(
                     every.append(result)
         else:
             own[ids[result.name]].append(result)
-    measured = {id_: _measured(every) for id_, every in own.items()}
     names = (
-        one if one.device is None else replace(one, measured=measured[one.device.id])
-        for one in known.names
+        one if one.device is None else _measured(one, own[one.device.id]) for one in known.names
     )
     return replace(known, names=tuple(names), at_once=at_once)
 
 
-def _measured(results: Sequence[StepResult]) -> Measured:
-    """Return the figures of a device, of two of one name the first, and why its steps ended."""
+def _measured(named: MapName, results: Sequence[StepResult]) -> MapName:
+    """Return a name with its figures, of two of one name the first, and why its steps ended."""
     failures = [Reason(one.code, one.text) for one in results if one.code is not None]
     if not any(one.what == "costs" for one in results):
         failures.append(Reason("no-time", "the run was interrupted"))
     figures: dict[str, Estimate] = {}
     for result in results:
         figures = {**result.figures, **figures}
-    return Measured(figures, next(iter(failures), None))
+    return replace(named, figures=figures, failure=next(iter(failures), None))
 
 
 def denied(tree: Tree) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.evidence import Rule, failed, problem
+from gpumap.doctor.evidence import Rule, failed, lacking_lanes, problem
 from gpumap.errors import Exit
 from gpumap.machine.cuda import VARIABLE, explain, no_driver
 from gpumap.machine.nvml import nameable
@@ -78,7 +78,7 @@ def _hangs(known: Evidence, named: MapName) -> Texts | None:
 
 def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> Texts | None:
     """Return how the subprocess of a name's probes or of a backend's devices ended."""
-    failure = named.measured.failure
+    failure = named.failure
     if failure is not None and failure.code == probing:
         return {"what": f"{named.requested}: {failure.text}", "fix": _CRASHED}
     return _library(_failed(known, named, asking), otherwise=_CRASHED)
@@ -209,7 +209,7 @@ def _not_there(known: Evidence, named: MapName) -> Texts | None:
 
 def _other_failure(_: Evidence, named: MapName) -> Texts | None:
     """A failure without a specific cause: none may pass."""
-    failure = named.measured.failure
+    failure = named.failure
     if failure is None or failure.code in _NAMED:
         return None
     return {"what": failure.text}
@@ -364,15 +364,8 @@ def _numa(known: Evidence, named: MapName) -> Texts | None:
 
 def _narrow(known: Evidence, named: MapName) -> Texts | None:
     link = known.links.get(named.device.id) if named.device else None
-    if link is None:
-        return None
-    if link.width and link.max_width and link.width < link.max_width:
-        what = f"{link.width} of {link.max_width} lanes"
-    elif link.narrow is not None:
-        what = f"{link.narrow[1]} of {link.width} lanes at the bridge {link.narrow[0]}"
-    else:
-        return None
-    return {"device": named.requested, "what": what}
+    what = link and lacking_lanes(link)
+    return {"device": named.requested, "what": what} if what else None
 
 
 MACHINE = {

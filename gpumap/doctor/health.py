@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.probe import answering, in_child
-from gpumap.doctor.evidence import Health
+from gpumap.doctor.evidence import Health, lacking_lanes
+from gpumap.doctor.fixes import fix_of
 from gpumap.machine.cuda import driver
 from gpumap.machine.kernel_log import records, xids
 from gpumap.machine.nvml import NvmlUnavailable, health
@@ -32,19 +33,6 @@ _OF_PROGRAMS = frozenset((13, 31, 43, 45, 68))
 HARMLESS = ("power cap", "sync boost", "display clocks")
 _AMD, _UNCORRECTED = "ras/umc_err_count", re.compile(r"^ue: (\d{1,18})$", re.MULTILINE)
 _WATT = 1000  # milliwatts
-_FIXES = {
-    "driver": "see `nvidia-smi` and `dmesg`",
-    "link": "reseat the card, or look at its slot and riser",
-    "power": "set it back: nvidia-smi -pl",
-    "ecc": "take this device out; `nvidia-smi -q -d ECC` counts its errors",
-    "remapped-rows": "reset the GPU, and replace it if that does not help",
-    "xid": "look the number up in NVIDIA's list of Xid errors; `dmesg` has the line",
-    "throttle": "look at its cooling and power supply",
-    "processes": "end that process, or wait for it",
-    "mig": "set it as the job needs: nvidia-smi -mig 0",
-}
-_ASKED = "compare with what was asked for: --expect, --require FILE"
-_UNREAD = "run it with the right to read this, or name it in `ignore` of --require FILE"
 
 
 def query(env: Mapping[str, str], limit: float, *words: str) -> Health:
@@ -104,8 +92,7 @@ Item = tuple[str, "Fitness", str]
 
 
 def _check(name: str | None, what: str, fitness: Fitness, text: str) -> FitnessCheck:
-    fix = None if fitness == "fit" else _FIXES.get(what, _ASKED)
-    return FitnessCheck(what, fitness, text, _UNREAD if fitness == "cannot-tell" else fix, name)
+    return FitnessCheck(what, fitness, text, fix_of("counter", what, fitness), name)
 
 
 def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:
@@ -113,12 +100,9 @@ def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:
     link = links.get(device.id)
     if link is None or link.width is None or link.max_width is None:
         return
-    if link.narrow is not None:
-        address, lanes = link.narrow
-        yield "link", "unfit", f"x{lanes} at the bridge {address}, the device has x{link.width}"
-        return
-    fit: Fitness = "fit" if link.width >= link.max_width else "unfit"
-    yield "link", fit, f"x{link.width} of x{link.max_width}"
+    lacking = lacking_lanes(link)
+    fit: Fitness = "unfit" if lacking else "fit"
+    yield "link", fit, lacking or f"{link.width} of {link.max_width} lanes"
 
 
 def by_nvml(device: Device) -> bool:

@@ -44,7 +44,6 @@ _TEXT, _LIST = 2000, 200  # characters and entries of one fact
 _PRINTED = 40  # lines of a library's output in the facts, at its beginning and at its end
 _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
 _KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
-_PYTHONS = ("bin/python", "python", ".venv/bin/python")  # in a folder
 _QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 VARIABLES = (*fingerprint.VARIABLES, "LD_LIBRARY_PATH", "TF_FORCE_GPU_ALLOW_GROWTH")
 _PCI = "sys/bus/pci/devices"
@@ -96,9 +95,6 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
     path = shutil.which(python, path=env.get("PATH")) if os.sep not in python else python
     full = Path(cwd) / (path or python)
     try:
-        if full.is_dir():
-            inside = (full / each for each in _PYTHONS)
-            full = next((each for each in inside if each.exists()), full / "python")
         child = run_child((str(full), "-I", "-c", _program(), "about"), env, STARTING)
     except (OSError, ValueError) as error:
         raise _unusable(python, env, getattr(error, "strerror", None) or "no path") from error

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap import config, units
+from gpumap.doctor.facts import dotted, version
 from gpumap.errors import QuestionError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from gpumap.machine.nvml import GpuHealth
@@ -98,14 +99,14 @@ class Requirements:
         power, ecc = facts.get("power_limit"), facts.get("ecc")
         lanes = (nvml and nvml.link_width) or device.facts.get("link_width")
         generation = (nvml and nvml.max_link_generation) or device.facts.get("max_link_generation")
-        versions = _version(device.driver), _version(self.driver)
+        there, least = version(device.driver) or None, version(self.driver) or None
         yield from _judged("memory", device.memory_total, self.memory, units.memory)
         yield from _judged("link-width", lanes, self.link_width, lambda n: f"x{n}")
         yield from _judged("link-generation", generation, self.link_generation, str)
         yield from _judged(
             "power-limit", power and power / _WATT, self.power_limit, "{:g} W".format
         )
-        yield from _judged("driver-version", *versions, _dotted)
+        yield from _judged("driver-version", there, least, dotted)
         yield from _judged("mig", nvml.mig if nvml else None, self.mig, _switched)
         yield from _judged("ecc-mode", bool(ecc[0]) if ecc else None, self.ecc, _switched)
 
@@ -125,15 +126,6 @@ def _judged(what: str, found: Any, wanted: Any, shown: Any) -> Iterator[Item]:
 
 def _switched(value: bool) -> str:  # noqa: FBT001 - a value
     return "on" if value else "off"
-
-
-def _version(text: str | None) -> tuple[int, ...] | None:
-    numbers = tuple(map(int, re.findall(r"\d{1,9}", text or "")))
-    return numbers or None
-
-
-def _dotted(version: Iterable[int]) -> str:
-    return ".".join(map(str, version))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.probe import in_child
+from gpumap.doctor.fixes import fix_of
 from gpumap.model import Estimate, FitnessCheck, Reason
 from gpumap.model.io import plain, typed
 
@@ -47,19 +48,6 @@ _LIMIT, _CAP = 0.15, 30.0  # of any other step; seconds of any
 _CERTAIN = {"open": 3.5, "all-at-once": math.inf}
 _ELSE = 1.0
 _LAST = 0.5  # seconds of a child's end, in which its last lines are written
-_FIXES = {
-    "wrong-data": "do not trust this device: check its memory, cable and driver",
-    "cannot-tell": "repeat with a longer --within, on an idle machine",
-}
-_FIXES_OF = {
-    "open": "`gpumap doctor` says why",
-    "pair": "use one of the two alone; see `dmesg` and the settings of IOMMU and ACS",
-    "siblings": "compare clocks and limits of power (nvidia-smi -q -d CLOCK,POWER,PERFORMANCE)",
-    "throttle": "look at its cooling and power supply",
-    "allreduce": "see `gpumap bench allreduce`, and NCCL_DEBUG=INFO where NCCL does it",
-    "all-at-once": "look at what the devices share: power, cooling, links, cores",
-}
-_OTHER = "take this device out of the job; see `dmesg`"
 _FITNESS: dict[str | None, Fitness] = {
     None: "fit", "wrong-data": "wrong-data", "no-time": "cannot-tell", "cannot-tell": "cannot-tell",
 }  # fmt: skip
@@ -80,10 +68,8 @@ class StepResult:
     def check(self) -> FitnessCheck:
         """Return what it says of whether the machine may take a job."""
         fitness = _FITNESS.get(self.code, "unfit")
-        fix = _FIXES.get(fitness) or _FIXES_OF.get(self.what, _OTHER)
-        figure = next(iter(self.figures.values()), None)
-        fixed = None if fitness == "fit" else fix
-        return FitnessCheck(self.what, fitness, self.text, fixed, self.name, self.other, figure)
+        fix, figure = fix_of("step", self.what, fitness), next(iter(self.figures.values()), None)
+        return FitnessCheck(self.what, fitness, self.text, fix, self.name, self.other, figure)
 
 
 def tier_of(within: float) -> Tier:

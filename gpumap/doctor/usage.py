@@ -18,7 +18,7 @@ from gpumap.errors import Exit
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumap.doctor.evidence import Evidence, MapName, Measured, Texts
+    from gpumap.doctor.evidence import Evidence, MapName, Texts
     from gpumap.model import Estimate
 
 # Notes on a map's source of which Theano loses a part.
@@ -188,13 +188,13 @@ def _float64(known: Evidence, named: MapName) -> Texts | None:
     if chosen is not None and chosen.value.strip() not in _DOUBLE:
         return None
     what = f"floatX=float64 ({chosen.origin})" if chosen else "floatX is not set: it is float64"
-    return _far_slower(what, named.measured)
+    return _far_slower(what, named)
 
 
-def _far_slower(what: str, measured: Measured) -> Texts | None:
+def _far_slower(what: str, named: MapName) -> Texts | None:
     """Return the cost of float64, where that is far beyond that of any sound device."""
-    single, double = measured.figures.get("product"), measured.figures.get("double")
-    if single is None or measured.failure is not None:
+    single, double = named.figures.get("product"), named.figures.get("double")
+    if single is None or named.failure is not None:
         return None
     if double is None:
         return {"what": what, "cost": "; the device has no float64"}
@@ -206,14 +206,14 @@ def _far_slower(what: str, measured: Measured) -> Texts | None:
 
 def _costly(named: MapName, key: str, most: float) -> Texts | None:
     """Return a cost of a name that is far beyond that of any sound device."""
-    figure = named.measured.figures.get(key)
+    figure = named.figures.get(key)
     if figure is None or figure.low < most:
         return None
     return {key: shown(figure)}
 
 
 def _transfer(_: Evidence, named: MapName) -> Texts | None:
-    figures = named.measured.figures
+    figures = named.figures
     call, launch, copying = (figures.get(key) for key in ("call", "launch", "bandwidth"))
     if copying is not None and copying.high < COPYING:
         return {"what": f"copies run at {shown(copying)}"}
@@ -230,7 +230,7 @@ def _serialised(known: Evidence, named: MapName) -> Texts | None:
 
 
 def _slower(_: Evidence, named: MapName) -> Texts | None:
-    figures, device = named.measured.figures, named.device
+    figures, device = named.figures, named.device
     product, host = figures.get("product"), figures.get("host_product")
     if device is None or device.in_host_memory or product is None or host is None:
         return None

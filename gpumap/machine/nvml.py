@@ -20,7 +20,7 @@ from gpumap.machine.topology import pci_address
 from gpumap.model import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 _CLOCK_SM = 1  # nvmlClockType_t
 NODE_WORDS = 16  # of 64 NUMA nodes each: the 1024 that Linux can have at most
@@ -148,7 +148,10 @@ def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
     if gpu.problem is not None:
         return GpuHealth(gpu)
     handle = library.nvmlDeviceGetHandleByIndex(gpu.index)
-    asked = ((name, _fact(library, *query, handle)) for name, query in _HEALTH.items())
+    asked = (
+        (name, ask(library, query, handle, *arguments, lacking=_NONE))
+        for name, (query, arguments) in _HEALTH.items()
+    )
     facts = {name: value for name, value in asked if value is not _NONE}
     every = _first(library, _PROCESSES, handle)
     seen = None if every is None else _seen(every)
@@ -158,17 +161,6 @@ def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
 
 
 _NONE = object()  # the device has no such thing
-
-
-def _fact(library: Any, query: str, arguments: Sequence[int], handle: Any) -> Any:
-    """Return an answer; None: it could not be read; `_NONE`: the device does not have it."""
-    function = getattr(library, query, None)
-    if function is None:  # a pynvml older than the query
-        return None
-    try:
-        return function(handle, *arguments)
-    except library.NVMLError as error:
-        return _NONE if getattr(error, "value", None) == _NOT_SUPPORTED else None
 
 
 @contextmanager
@@ -202,7 +194,7 @@ def _problem(error: Any) -> tuple[str, str | None]:
 
 
 def _all(library: Any) -> Iterator[NvmlGpu]:
-    driver = _text(ask(library, "nvmlSystemGetDriverVersion"))
+    driver = ask(library, "nvmlSystemGetDriverVersion")
     for index in range(library.nvmlDeviceGetCount()):
         try:
             handle = library.nvmlDeviceGetHandleByIndex(index)
@@ -225,9 +217,9 @@ def _gpu(
     return NvmlGpu(
         index=index,
         driver=driver,
-        name=_text(ask(library, "nvmlDeviceGetName", handle)),
-        pci=pci_address(_text(place.busId) or "") if place else None,
-        uuid=_text(ask(library, "nvmlDeviceGetUUID", handle)),
+        name=ask(library, "nvmlDeviceGetName", handle),
+        pci=pci_address(place.busId) if place else None,
+        uuid=ask(library, "nvmlDeviceGetUUID", handle),
         memory_total=memory.total if memory else None,
         memory_free=memory.free if memory else None,
         # the first of a bit set: its memory is near the device
@@ -251,20 +243,18 @@ def _instances(library: Any, handle: Any, driver: str | None) -> Iterator[NvmlGp
             yield _gpu(library, part, index=place, driver=driver, whole=False)
 
 
-def ask(library: Any, query: str, *arguments: Any) -> Any:
-    """Return the answer to one query; None where the device, driver or pynvml has none."""
+def ask(library: Any, query: str, *arguments: Any, lacking: Any = None) -> Any:
+    """Return the answer to one query; None where the driver or pynvml has none.
+
+    `lacking` is returned where the device does not have what is asked for.
+    """
     function = getattr(library, query, None)
     if function is None:  # a pynvml older than the query
         return None
     try:
         return function(*arguments)
-    except library.NVMLError:
-        return None
-
-
-def _text(value: str | bytes | None) -> str | None:
-    """Return a string of NVML's; pynvml before 11.5 gives bytes."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+    except library.NVMLError as error:
+        return lacking if getattr(error, "value", None) == _NOT_SUPPORTED else None
 
 
 @dataclass(frozen=True, slots=True)

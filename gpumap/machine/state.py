@@ -235,14 +235,12 @@ def link_states(devices: Iterable[Device], root: Path = Path("/")) -> dict[str, 
 
     A scripted device is no part of this machine, whatever its PCI address: nothing is known of it.
     """
-    here = None
-    found = {}
-    for device in devices:
-        if device.backend == "fake":
-            found[device.id] = LinkState()
-            continue
-        here = here or topology.read(root)
-        found[device.id] = _state(device, here, Tree(root))
+    every = list(devices)
+    real = [device for device in every if device.backend != "fake"]
+    found = {device.id: LinkState() for device in every}
+    if real:
+        here = topology.read(root)
+        found |= {device.id: _state(device, here, Tree(root)) for device in real}
     return found
 
 

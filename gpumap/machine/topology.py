@@ -217,19 +217,6 @@ def records(tree: Tree) -> Iterator[Mapping[str, str]]:
             block = {}
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLimit:
-    """The most that one group may use, and how much of it is in use and cannot be reclaimed."""
-
-    limit: int
-    used: int
-
-    @property
-    def free(self) -> int:
-        """What is left."""
-        return max(0, self.limit - self.used)
-
-
 def quota(tree: Tree) -> float | None:
     """Return the smallest processor quota that binds this process, in cores; None: no quota."""
     new = (_ratio(tree.text(f"{folder}/cpu.max")) for folder in _folders(tree, ""))
@@ -238,8 +225,8 @@ def quota(tree: Tree) -> float | None:
     return min((q for q in (*new, *old) if q is not None), default=None)
 
 
-def memory_limits(tree: Tree) -> tuple[MemoryLimit, ...]:
-    """Return every memory limit that binds this process."""
+def memory_limits(tree: Tree) -> tuple[tuple[int, int], ...]:
+    """Return every memory limit that binds this process in bytes, and what is left of each."""
     new = (_limit(tree, folder, "max", "current", "") for folder in _folders(tree, ""))
     old = (
         _limit(tree, folder, "limit_in_bytes", "usage_in_bytes", "total_")
@@ -277,7 +264,7 @@ def _ratio(text: str | None) -> float | None:
     return time / of if time and of and 0 < time < 2**63 and 0 < of < 2**63 else None
 
 
-def _limit(tree: Tree, folder: str, most: str, usage: str, prefix: str) -> MemoryLimit | None:
+def _limit(tree: Tree, folder: str, most: str, usage: str, prefix: str) -> tuple[int, int] | None:
     limit = tree.number(f"{folder}/memory.{most}")
     if limit is None or limit <= 0:
         return None
@@ -286,7 +273,7 @@ def _limit(tree: Tree, folder: str, most: str, usage: str, prefix: str) -> Memor
     rows = (line.split() for line in (tree.text(f"{folder}/memory.stat") or "").splitlines())
     key = f"{prefix}inactive_file"
     cold = next((number(row[1]) or 0 for row in rows if len(row) > 1 and row[0] == key), 0)
-    return MemoryLimit(limit, max(0, used - cold))
+    return limit, max(0, limit - max(0, used - cold))
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,8 +381,8 @@ def _memory(tree: Tree) -> tuple[int, int]:
 
         memory = psutil.virtual_memory()
         total, available = int(memory.total), int(memory.available)
-    for limit in memory_limits(tree):
-        total, available = min(total, limit.limit), min(available, limit.free)
+    for limit, free in memory_limits(tree):
+        total, available = min(total, limit), min(available, free)
     return total, available
 
 

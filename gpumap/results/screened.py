@@ -52,10 +52,6 @@ def _row(name: str, device: str, found: Sequence[FitnessCheck]) -> tuple[str, ..
     # with no figure there was no other device of its model
     groups[3] = [c for c in groups[3] if c.figure is not None or c.fitness != "fit"]
     cells = [_cell(group) for group in groups]
-    pairs = groups[1]
-    if pairs and any(check.fitness != "fit" for check in pairs):
-        right = sum(check.fitness == "fit" for check in pairs)
-        cells[1] = f"{right}/{len(pairs)}"
     shares = [c.figure for c in groups[3] if c.figure is not None and c.what == "siblings"]
     if shares:
         cells[3] = f"{shares[0].value:.2f}"

@@ -20,12 +20,12 @@ INTEL = "/opt/intel/lib/libintelocl.so"
 def here(tmp_path, monkeypatch):
     """Return a function that makes a Python with Intel's runtime, and a system with drivers."""
 
-    def make(*, beside=("libimf.so", "libsvml.so"), library=True, **system):
+    def make(*, library=True, **system):
         prefix, vendors = tmp_path / "venv", tmp_path / "vendors"
         (prefix / "lib").mkdir(parents=True)
         vendors.mkdir()
-        for name in (*beside, *([INTEL_LIBRARY] if library else [])):
-            (prefix / "lib" / name).touch()
+        if library:
+            (prefix / "lib" / INTEL_LIBRARY).touch()
         for name, text in system.items():
             (vendors / f"{name}.icd").write_text(text)
         monkeypatch.setattr(sys, "prefix", str(prefix))
@@ -78,14 +78,6 @@ def test_where_nothing_is_to_be_done_nothing_is(here, system, chosen):
     env, _ = here(**system)
     assert register(env | chosen) == ({}, ())
     assert not Path(env["GPUMAP_CACHE_DIR"]).exists()
-
-
-def test_what_it_cannot_be_loaded_without_is_named(here):
-    env, _ = here(beside=("libimf.so",))
-    variables, (note,) = register(env)
-    assert variables == {}
-    assert "libsvml.so" in note.message
-    assert "intel-cmplr-lib-rt" in note.hint
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import gpumap
 from gpumap import model
 from gpumap.backends import DEFAULTS
 from gpumap.doctor.diagnose import RULES, diagnoses, only_default_cores, pages, table
-from gpumap.doctor.evidence import Evidence, Health, MapName, Measured, Setting
+from gpumap.doctor.evidence import Evidence, Health, MapName, Setting
 from gpumap.doctor.gather import denied, with_results
 from gpumap.doctor.screening import StepResult
 from gpumap.errors import Diagnostic
@@ -154,19 +154,19 @@ def test_what_fails_with_all_devices_at_once_is_each_ones(code, figures, found):
     results = [StepResult("costs", one.name, None, None, "") for one in devices]
     together = StepResult("all-at-once", None, None, code, "x", figures)
     every = with_results(known(*names), devices, [*results, together]).names
-    assert [n.measured.failure and n.measured.failure.code for n in every] == [found] * 2
+    assert [n.failure and n.failure.code for n in every] == [found] * 2
 
 
 @pytest.mark.parametrize(("failure", "code"), TABLES["no_failure_of_the_probes_passes"])
 def test_no_failure_of_the_probes_passes(failure, code):
-    assert codes(known(named(measured=Measured(failure=model.Reason(failure, "x"))))) == [code]
+    assert codes(known(named(failure=model.Reason(failure, "x")))) == [code]
 
 
 def test_what_is_not_used_at_all_comes_first():
     """However far down the table it stands; what is not there is lost behind no setting."""
     lost = Diagnostic("absent", "gone")
-    measured = Measured({"launch": seconds(2e-3)})
-    gone = replace(named(), device=None, absent=lost, measured=measured)
+    figures = {"launch": seconds(2e-3)}
+    gone = replace(named(), device=None, absent=lost, figures=figures)
     broken = Diagnostic("source", "it is broken")
     blocking = known(gone, variables={"CUDA_LAUNCH_BLOCKING": "1"})
     settings = known(absent(), nvidia=nvidia(), unreadable=broken)
@@ -200,9 +200,7 @@ def test_a_map_that_cannot_be_read_has_one_fix():
 def test_cores_that_doctor_chose_need_only_work(failure, nothing):
     reason = model.Reason(failure, "x") if failure else None
     busy = Others(2.0, 2, ())
-    chosen = replace(
-        known(named(CORE, measured=Measured(failure=reason)), others=busy), source=None
-    )
+    chosen = replace(known(named(CORE, failure=reason), others=busy), source=None)
     gpu = replace(chosen, probes=(model.Probe("cupy", usable=True, devices=(GPU,)),))
     assert only_default_cores(chosen, diagnoses(chosen)) is nothing
     for asked in (replace(chosen, source=model.MapText("a->cpu0", "argument")), gpu):

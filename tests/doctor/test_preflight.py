@@ -199,7 +199,7 @@ OTHER = SimpleNamespace(pid=os.getppid(), usedGpuMemory=71 * 2**30)
     ("processes", "(71.0 GiB)", {"DeviceGetComputeRunningProcesses_v3": [OTHER]}),
     ("xid", "Xid 79", {"log": (XID.format(79), XID.format(31))}),
     ("driver", "fallen off the bus", {"DeviceGetHandleByIndex 0": NvmlError(15)}),
-    ("link", "x8 of x16", {"links": {"cuda:0": LinkState(width=8, max_width=16)}}),
+    ("link", "8 of 16 lanes", {"links": {"cuda:0": LinkState(width=8, max_width=16)}}),
 ])  # fmt: skip
 def test_a_card_that_is_not_well_is_unfit_and_says_why(what, seen, given):
     check = next(check for check in examined(**given) if check.fitness != "fit")

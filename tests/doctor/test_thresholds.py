@@ -6,7 +6,7 @@ import pytest
 from test_causes import CORE, GPU, absent, codes, known, named, nvidia
 
 from gpumap.doctor.diagnose import diagnoses
-from gpumap.doctor.evidence import Health, Measured, Setting
+from gpumap.doctor.evidence import Health, Setting
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.state import Others
 from gpumap.machine.topology import Topology
@@ -21,7 +21,7 @@ def figure(low, high, unit="s"):
 
 def measured(device=GPU, others=None, **figures):
     found = {name: figure(*ends) for name, ends in figures.items()}
-    return known(named(device, measured=Measured(found)), **(others or {}))
+    return known(named(device, figures=found), **(others or {}))
 
 
 def busy(share):

@@ -60,7 +60,7 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
     screening.DeviceRun(bindings, {}, "doctor", seconds, seconds, results.append).run()
     assert clock.now <= seconds + 0.2
     evidence = known(*(named(one.device, one.name) for one in bindings))
-    failures = [one.measured.failure for one in with_results(evidence, bindings, results).names]
+    failures = [one.failure for one in with_results(evidence, bindings, results).names]
     return [failure and failure.code for failure in failures]
 
 

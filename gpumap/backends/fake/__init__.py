@@ -42,7 +42,7 @@ from gpumap.backends.fake.script import (
 )
 from gpumap.backends.fake.visible import visible
 from gpumap.dtypes import Array, np, numpy_dtype
-from gpumap.errors import DeviceLost, OutOfMemory, SourceError
+from gpumap.errors import DeviceLost, OutOfMemory
 from gpumap.model import Device, Kind, Probe
 
 if TYPE_CHECKING:
@@ -55,23 +55,6 @@ if TYPE_CHECKING:
 SCRIPT = "GPUMAP_FAKE"
 _TF32 = 0xFFFFE000  # what TF32 keeps of a float32: sign, exponent, ten bits of the fraction
 _HANG = 3600.0  # seconds, of real time: longer than any time limit
-
-
-class Log:
-    """A file with a line for each command, written as it comes: a process may end at any moment."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            path.open("a").close()
-        except OSError as error:
-            message = f"cannot write the log {path}: {error.strerror}"
-            raise SourceError(message, "check its path") from error
-
-    def note(self, device: str, command: str, start: float, seconds: float) -> None:
-        """Add a command."""
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{device} {command} {start!r} {seconds!r}\n")
 
 
 class Memory:
@@ -161,7 +144,7 @@ class FakeSession(Session):
     script: FakeDevice
     clock: FakeClock
     engine: Engine
-    log: Log | None = None
+    log: str | None = None  # a file
     commands: int = 0
     holds: int = sys.maxsize  # bytes of an array, above which there are no data
     features: frozenset[Any] = field(init=False)
@@ -338,8 +321,9 @@ class FakeSession(Session):
             self._known.add(command)
             lasting += self.script.slow_first
         self.engine.free = start + lasting
-        if self.log is not None:
-            self.log.note(self.device.id, command, start, lasting)
+        if self.log is not None:  # written as it comes: a process may end at any moment
+            with Path(self.log).open("a", encoding="utf-8") as file:
+                file.write(f"{self.device.id} {command} {start!r} {lasting!r}\n")
         self.commands += 1
         due = bool(self.script.fault) and self.commands > self.script.fault_after
         hangs = ("hang", "hang-copy") if command == "copy" else ("hang",)
@@ -424,8 +408,7 @@ class FakeBackend(Backend):
         assert clock is self._clock
         script = self._scripted(device)
         engine = self._engines.setdefault(script.engine or device.id, Engine())
-        log = None if self._script.log is None else Log(Path(self._script.log))
-        return FakeSession(device, script, self._clock, engine, log)
+        return FakeSession(device, script, self._clock, engine, self._script.log)
 
     def features(self, device: Device) -> frozenset[Any]:
         """Return what the script says."""
