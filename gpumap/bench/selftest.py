@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.keys import ProductKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices, Recipe
 from gpumap.engine.estimates import by_block, ratio, time_and_rate
@@ -146,6 +145,5 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "trust",
              "status"),
     title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),
-    row_key=ProductKey,
     sizes=("size",),
 )  # fmt: skip

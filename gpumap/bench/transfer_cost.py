@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.cost_models import fits
-from gpumap.bench.keys import CALLS, HOST, CopyKey, is_call
+from gpumap.bench.keys import CALLS, HOST, is_call
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.transfer import CASES, KEY, Params, Transfer, needs
 from gpumap.bench.transfer_headline import headline, judged
@@ -94,7 +94,6 @@ SPEC = BenchmarkSpec(
     aside=CALLS,
     side_by_side=True,
     speedups=True,
-    row_key=CopyKey,
     sizes=("bytes",),
     how=("memory", "mode"),
     headline=headline,

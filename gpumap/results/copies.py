@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.keys import CopyKey
-from gpumap.bench.registry import key
 from gpumap.figures import spread
 from gpumap.model import Fit, Measurement
 from gpumap.report.table import Table
@@ -111,7 +110,8 @@ def _what(name: str, memory: str, *, several: bool) -> str:
 
 def _key(found: Measurement | Fit) -> tuple[str, ...]:
     case = found.case
-    return case.name, *CopyKey.of(case).way, case.backend, *case.names
+    copy = CopyKey.of(case)
+    return case.name, copy.memory, copy.mode, case.backend, *case.names
 
 
 def _each(every: Sequence[_Copy], sizes: Sequence[int]) -> tuple[tuple[str, ...], Lines]:
@@ -231,9 +231,8 @@ def _matrices(
 
 
 def _is_pair(row: Measurement) -> bool:
-    """Return whether a row is of a copy from one name to another; a saved one may be anything."""
-    pair = row.case.ordered and len(row.case.names) == 2  # noqa: PLR2004 - a pair
-    return pair and isinstance(key(row.case), CopyKey)
+    """Return whether a row is of a copy from one name to another."""
+    return row.case.ordered and len(row.case.names) == _PAIR
 
 
 def _waited(row: Measurement) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import find, key, loaded, sizes
+from gpumap.bench.registry import find, how, loaded, sizes
 from gpumap.model import replace
 from gpumap.report.table import Table
 from gpumap.results import cells
@@ -161,9 +161,8 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in group:
         if row.status != "ok" and row.reason is not None:
-            done = key(row.case)
-            what = (row.case.name, *(done.words if done is not None else ()))
-            where = f"{' '.join(what)} on {short(row.case)}"
+            what = " ".join((row.case.name, *map(str, how(row.case).values())))
+            where = f"{what} on {short(row.case)}"
             found.setdefault((row.status, row.reason.text), []).append(where)
     for (status, text), all_ in found.items():
         cases = list(dict.fromkeys(all_))
