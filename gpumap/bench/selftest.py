@@ -15,7 +15,7 @@ from gpumap.engine.estimates import by_block, ratio, time_and_rate
 from gpumap.engine.products import BUFFERS, Pair, Product, multiplied
 from gpumap.engine.stopping import LAST
 from gpumap.engine.verify import host_bytes, one_of_each
-from gpumap.judge.pairs import Change, alarms, located, passing
+from gpumap.judge.pairs import alarms, located, passing
 from gpumap.model import Case, Group, Plan, Work
 
 if TYPE_CHECKING:
@@ -65,10 +65,9 @@ def false_alarms(case: Case, ratios: Sequence[float], threshold: float) -> Alarm
 
 def _verdict(run: Sequence[float], threshold: float) -> Outcome:
     """Return the verdict on a run in both directions: B may seem slower, or A."""
-    found = located(run, LAST / 2)
-    if found is None:
+    slower = located(run, LAST / 2)
+    if slower is None:
         return "inconclusive"
-    slower = Change(found.value, found.low, found.high)
     both = (slower, -slower)
     if alarms([lambda _, way=way: way for way in both], threshold):  # type: ignore[misc]
         return "regression"
