@@ -32,23 +32,18 @@ def is_call(case: Case) -> bool:
     return case.bench == "transfer" and case.name in CALLS
 
 
-class SizedKey(Key, frozen=True):
-    """Of what moves bytes: alone, several at once, or as a size of a sweep."""
+class CopyKey(Key, frozen=True):
+    """Of copies between host and devices, and between devices: alone, at once, or of a sweep."""
 
     bytes: int
     pattern: str
+    memory: str
+    mode: str
 
     @property
     def alone(self) -> bool:
         """Return whether it moves some bytes one at a time, as those of a size sweep do."""
         return self.bytes > 0 and self.pattern in (LADDER, "alone")
-
-
-class CopyKey(SizedKey, frozen=True):
-    """Of copies between the host and devices, and between devices."""
-
-    memory: str
-    mode: str
 
 
 class StepKey(Key, frozen=True):

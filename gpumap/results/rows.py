@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -30,15 +31,16 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     requested = shown(report)
     mixed = any("+" in row.case.backend for row in requested)
 
-    def heading(row: Measurement) -> tuple[str, str]:
-        return _heading(row.case, "mixed" if mixed else row.case.backend, whole=verbose)
+    def heading(row: Measurement, *, whole: bool) -> tuple[str, str]:
+        return _heading(row.case, "mixed" if mixed else row.case.backend, whole=whole)
 
-    for (bench, title), found in groupby(requested, heading):
-        spec, group = loaded(bench), list(found)
-        if spec.side_by_side and not verbose:
-            yield _copies(title, group, spec, report.fits)
-        else:
-            yield _measured(title, group, spec, share, verbose=verbose)
+    for whole in (False, True) if verbose else (False,):
+        for (bench, title), found in groupby(requested, partial(heading, whole=whole)):
+            spec, group = loaded(bench), list(found)
+            if spec.side_by_side and not whole:
+                yield _copies(title, group, spec, report.fits, verbose=verbose)
+            elif whole == verbose:
+                yield _measured(title, group, spec, share, verbose=verbose)
     yield from _following(report, requested, verbose=verbose)
 
 
@@ -48,11 +50,9 @@ def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) ->
         from gpumap.results import copies
 
         yield from copies.matrix_tables(rows, whole=verbose)
-    fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
-    if fits or any(row.case.swept for row in report.measurements):
+    if any(row.case.swept for row in report.measurements):
         from gpumap.results import models
 
-        yield from [models.table(fits)] if fits else []
         yield from models.break_evens(report.measurements)
 
 
@@ -70,18 +70,19 @@ def _measured(
 
 
 def _copies(
-    backend: str, rows: Sequence[Measurement], spec: BenchmarkSpec, fits: Sequence[Fit]
+    backend: str,
+    rows: Sequence[Measurement],
+    spec: BenchmarkSpec,
+    fits: Sequence[Fit],
+    *,
+    verbose: bool,
 ) -> Table:
-    """Return the table of all sizes of copies."""
+    """Return the table of all sizes of copies; with -v the tables of sizes have the remarks."""
     from gpumap.results import copies
 
     table = copies.table(rows, fits, backend)
-    return replace(table, remarks=(*table.remarks, *_remarks(rows, spec, verbose=False)))
-
-
-def _sided(case: Case) -> bool:
-    """Return whether the sizes of a benchmark stand side by side."""
-    return loaded(case.bench).side_by_side
+    remarks = () if verbose else _remarks(rows, spec, verbose=False)
+    return replace(table, remarks=(*table.remarks, *remarks))
 
 
 def shown(report: Report) -> list[Measurement]:
@@ -97,9 +98,10 @@ def tabled(case: Case) -> bool:
 
 
 def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
-    if _sided(case) and not whole:
+    spec = loaded(case.bench)
+    if spec.side_by_side and not whole:
         return case.bench, backend
-    title = loaded(case.bench).title
+    title = spec.title
     return case.bench, f"{case.bench if title is None else title(case)}, {backend}"
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.bench.cost_models import fit_id
-from gpumap.bench.keys import SizedKey
+from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import how
 from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, left_out, legend
 from gpumap.results.cells import named
@@ -49,7 +49,7 @@ def _points(report: Report) -> dict[str, Rows]:
     found: dict[str, Rows] = {fit.id: {} for fit in report.fits}
     for row in report.measurements:
         if (id_ := fit_id(row.case)) in found and drawable(row.metrics.get("time")):
-            size = SizedKey.of(row.case)
+            size = CopyKey.of(row.case)
             found[id_] |= {size.bytes: row} if size.alone else {}
     return {id_: dict(sorted(sized.items())) for id_, sized in found.items()}
 
