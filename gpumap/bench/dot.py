@@ -349,8 +349,7 @@ SPEC = BenchmarkSpec(
     title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),
     speedups=True,
     sizes=("size",),
-    counted=True,
-    arithmetic=True,
+    products=True,
     headline=headline,
     claims=_judged,
 )  # fmt: skip

@@ -88,8 +88,7 @@ class BenchmarkSpec(NamedTuple):
     speedups: bool = False  # a chart shows them
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
     how: tuple[str, ...] = ()  # and those that tell in which way
-    counted: bool = False  # the title of a table tells how many of them a row does
-    arithmetic: bool = False  # the control product tells how much of its time is arithmetic
+    products: bool = False  # counted in the title of a table, and explained by the control product
     headline: Answer | None = None  # of its report, by the requested rows
     claims: Claims | None = None  # of its headline, and so what a gate judges; None: all
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up

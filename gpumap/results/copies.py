@@ -23,7 +23,7 @@ from gpumap.units import amount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Estimate
+    from gpumap.model import Case, Estimate
 
     Lines = tuple[tuple[str, ...], ...]
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     Pairs = Mapping[tuple[str, str], Measurement]
 
 
-_TWO = 2  # names, whose pairs have rows
 _SIZES = 3  # side by side: of more the largest and the smallest
 _WORST = ("!", "?", "~", "o", "-")  # first signs of a row's trust
 _MODEL = {"latency": "latency", "bandwidth": "peak_bandwidth"}
@@ -52,17 +51,16 @@ class _Copy:
         return min(map(trust, self.rows.values()), key=lambda word: _WORST.index(word[0]))
 
     @property
-    def ordered(self) -> bool:
-        return next(iter(self.rows.values())).case.ordered
+    def case(self) -> Case:
+        return next(iter(self.rows.values())).case
 
-    def time(self, nbytes: int) -> Estimate | None:
-        return self.rows[nbytes].metrics.get("time") if nbytes in self.rows else None
+    def figure(self, metric: str, nbytes: int) -> Estimate | None:
+        return self.rows[nbytes].metrics.get(metric) if nbytes in self.rows else None
 
-    def rate(self, nbytes: int) -> Estimate | None:
-        return self.rows[nbytes].metrics.get("bandwidth") if nbytes in self.rows else None
-
-    def modelled(self, metric: str) -> Estimate | None:
-        return self.fit.metrics.get(metric) if self.fit is not None and self.fit.fits else None
+    def modelled(self, metric: str) -> str:
+        if self.fit is None:
+            return "-"
+        return spread(self.fit.metrics.get(metric)) if self.fit.fits else "no fit"
 
 
 def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Table:
@@ -70,13 +68,13 @@ def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Tab
     alone = [row for row in rows if _alone(row)]
     host = {CopyKey.of(row.case).memory for row in alone} - {_HOST}
     way = "between host and device" if host else "between devices"
-    memory = f", {middle(next(iter(host)), 16)} memory" if len(host) == 1 else ""
+    memory = f", {next(iter(host))} memory" if len(host) == 1 else ""
     every = list(_copies(alone, fits, several=len(host) > 1))
     sizes = sorted({nbytes for copy in every for nbytes in copy.rows}, reverse=True)
     shown = sizes if len(sizes) <= _SIZES else [sizes[0], sizes[-1]]
     names = {name for row in rows for name in row.case.names}
     # pairs of three names and more have a matrix
-    whole = [copy for copy in every if len(names) <= _TWO or not copy.ordered]
+    whole = [copy for copy in every if len(names) <= _PAIR or not copy.case.ordered]
     heads, lines = _each(whole, shown)
     remarks = []
     if len(shown) < len(sizes):
@@ -103,7 +101,7 @@ def _copies(rows: Iterable[Measurement], fits: Iterable[Fit], *, several: bool) 
 
 def _what(name: str, memory: str, *, several: bool) -> str:
     """Return a way, with the kind of host memory where there are several."""
-    return f"{name} {middle(memory, 16)}" if several and memory != _HOST else name
+    return f"{name} {memory}" if several and memory != _HOST else name
 
 
 def _key(found: Measurement | Fit) -> tuple[str, ...]:
@@ -116,26 +114,16 @@ def _each(every: Sequence[_Copy], sizes: Sequence[int]) -> tuple[tuple[str, ...]
     """Return headings, and a line for each copy."""
     if not every:
         return (), ()
-    rate, rated = rates([copy.rate(sizes[0]) for copy in every], "bandwidth", "B/s")
+    found = [copy.figure("bandwidth", sizes[0]) for copy in every]
+    rate, rated = rates(found, "bandwidth", "B/s")
     fitted, lines = any(copy.fit for copy in every), []
     for copy, speed in zip(every, rated, strict=True):
-        where, times = next(iter(copy.rows.values())).case, (copy.time(size) for size in sizes)
-        models = (*(_modelled(copy, metric) for metric in _MODEL.values()), _half(copy))
+        times = (spread(copy.figure("time", size)) for size in sizes)
+        models = (*map(copy.modelled, _MODEL.values()), copy.modelled("n_half").partition(" ±")[0])
         last = models if fitted else (speed,)
-        lines.append((copy.what, short(where), *map(spread, times), *last, copy.trust))
+        lines.append((copy.what, short(copy.case), *times, *last, copy.trust))
     last_heads = (*_MODEL, _HALF) if fitted else (rate,)
     return ("copy", "on", *map(amount, sizes), *last_heads, "trust"), tuple(lines)
-
-
-def _modelled(copy: _Copy, metric: str) -> str:
-    if copy.fit is None:
-        return "-"
-    return spread(copy.modelled(metric)) if copy.fit.fits else "no fit"
-
-
-def _half(copy: _Copy) -> str:
-    figure = copy.modelled("n_half")
-    return "-" if figure is None else spread(figure).partition(" ±")[0]
 
 
 def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:

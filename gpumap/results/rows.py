@@ -63,7 +63,7 @@ def _measured(
     shown_rows = cells.shown(rows, verbose=verbose)
     common, heads, lines = cells.table(shown_rows, spec.columns, share, verbose=verbose)
     count = max(len(row.case.names) for row in rows)
-    each = f"{count} x " if spec.counted and count > 1 else ""
+    each = f"{count} x " if spec.products and count > 1 else ""
     what, comma, backend = title.rpartition(", ")
     title = f"{each}{''.join((what, *(f', {text}' for text in common)))}{comma}{backend}"
     return Table(title, heads, lines, tuple(_remarks(rows, spec, verbose=verbose)))
