@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.bench.exchanges import ITEM, Job
-from gpumap.bench.keys import ExchangeKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
@@ -203,7 +202,6 @@ SPEC = BenchmarkSpec(
              "trust", "status"),
     title=_title,
     speedups=True,
-    row_key=ExchangeKey,
     sizes=("bytes",),
     headline=_headline,
     claims=_judged,

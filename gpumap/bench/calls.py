@@ -55,12 +55,12 @@ class HostCall(Call):
 class Placed:
     """A problem's weights on a device, and room for x and y."""
 
-    def __init__(self, problem: Problem, session: Session, *, proved: bool = True) -> None:
+    def __init__(self, problem: Problem, session: Session) -> None:
         self.problem = problem
         self.session = session
-        self._w = moved(problem.w, session, proved=proved)
+        self._w = moved(problem.w, session)
         spread = problem.spread()
-        self._b = None if spread is None else moved(spread, session, proved=proved)
+        self._b = None if spread is None else moved(spread, session)
         self._x = session.empty(problem.x.shape, "float32")
         self._y = session.empty(problem.shape, "float32")
 

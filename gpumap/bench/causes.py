@@ -19,7 +19,7 @@ def explaining(bench: str) -> Callable[[Sequence[Measurement]], list[Measurement
     spec = find(bench)
 
     def explain(rows: Sequence[Measurement]) -> list[Measurement]:
-        found = explained(rows, products=spec is not None and spec.arithmetic)
+        found = explained(rows, products=spec is not None and spec.products)
         return spec.explain(found, link_states) if spec and spec.explain else found
 
     return explain

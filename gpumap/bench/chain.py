@@ -26,7 +26,7 @@ from gpumap.bench.chain_work import (
     HostIteration,
     Placed,
 )
-from gpumap.bench.keys import HOST, ChainKey
+from gpumap.bench.keys import HOST
 from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.dtypes import ITEMSIZE
@@ -276,7 +276,6 @@ SPEC = BenchmarkSpec(
              "speed-up", Column("over host", "speedup_over_host"), "error", "n", "trust", "status"),
     title=_title,
     speedups=True,
-    row_key=ChainKey,
     sizes=("rows",),
     headline=_headline,
     claims=_judged,

@@ -1,6 +1,5 @@
 """What the control product says of itself: it has no command and no table of its own."""
 
-from gpumap.bench.keys import ControlKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.engine.control import KEY
 
@@ -8,6 +7,5 @@ SPEC = BenchmarkSpec(
     KEY,
     (CaseSpec("product"),),
     (Family(("product",), ("size", "dtype", "beside"), ("time", "rate")),),
-    row_key=ControlKey,
     sizes=("size",),
 )

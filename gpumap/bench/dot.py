@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.gains import Figures
-from gpumap.bench.keys import ProductKey
 from gpumap.bench.names import ReferenceRecipe, check_names, one_device
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family, size_of
 from gpumap.dtypes import ITEMSIZE, Arithmetic, storage
@@ -349,10 +348,8 @@ SPEC = BenchmarkSpec(
              "n", "trust", "status"),
     title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),
     speedups=True,
-    row_key=ProductKey,
     sizes=("size",),
-    counted=True,
-    arithmetic=True,
+    products=True,
     headline=headline,
     claims=_judged,
 )  # fmt: skip

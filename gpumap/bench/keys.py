@@ -26,75 +26,24 @@ class Key(Struct, frozen=True, kw_only=True):
         """Return those of a case."""
         return convert(case.params, cls, strict=False)
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Return how a row's work is done, in the words of the reasons for which it was not."""
-        return ()
-
 
 def is_call(case: Case) -> bool:
     """Return whether a case is of the calls of a break-even, and no copy."""
     return case.bench == "transfer" and case.name in CALLS
 
 
-class ProductKey(Key, frozen=True):
-    """Of products of square matrices."""
-
-    size: int
-    dtype: str
-
-
-class ControlKey(ProductKey, frozen=True):
-    """Of the control product; `beside` is the size of what it is measured with."""
-
-    beside: str
-
-
-class ChainKey(Key, frozen=True):
-    """Of a chain of operations."""
-
-    rows: int
-    dtype: str
-
-
-class SizedKey(Key, frozen=True):
-    """Of what moves bytes: alone, several at once, or as a size of a sweep."""
+class CopyKey(Key, frozen=True):
+    """Of copies between host and devices, and between devices: alone, at once, or of a sweep."""
 
     bytes: int
     pattern: str
+    memory: str
+    mode: str
 
     @property
     def alone(self) -> bool:
         """Return whether it moves some bytes one at a time, as those of a size sweep do."""
         return self.bytes > 0 and self.pattern in (LADDER, "alone")
-
-    @property
-    def way(self) -> tuple[str, ...]:
-        """Return what tells its size sweep from others."""
-        return self.words
-
-
-class CopyKey(SizedKey, frozen=True):
-    """Of copies between the host and devices, and between devices."""
-
-    memory: str
-    mode: str
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Return the kind of memory, and whether each copy is waited for."""
-        return self.memory, self.mode
-
-
-class ExchangeKey(SizedKey, frozen=True):
-    """Of an exchange between devices."""
-
-    comm: str
-
-    @property
-    def way(self) -> tuple[str, ...]:
-        """Return the transport."""
-        return (self.comm,)
 
 
 class StepKey(Key, frozen=True):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from gpumap.bench.keys import Key
     from gpumap.engine.base import Recipe
     from gpumap.model import Case, Device, Headline, LinkState, Measurement, Param, Report
 
@@ -87,11 +86,9 @@ class BenchmarkSpec(NamedTuple):
     aside: tuple[str, ...] = ()  # cases whose rows are in none of its tables of rows
     side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
     speedups: bool = False  # a chart shows them
-    row_key: type[Key] | None = None  # the parameters of its rows, typed
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
     how: tuple[str, ...] = ()  # and those that tell in which way
-    counted: bool = False  # the title of a table tells how many of them a row does
-    arithmetic: bool = False  # the control product tells how much of its time is arithmetic
+    products: bool = False  # counted in the title of a table, and explained by the control product
     headline: Answer | None = None  # of its report, by the requested rows
     claims: Claims | None = None  # of its headline, and so what a gate judges; None: all
     explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
@@ -119,12 +116,6 @@ def commanded(word: str) -> BenchmarkSpec | None:
     first = (word,) if word in BENCHMARKS else ()
     specs = map(loaded, (*first, *BENCHMARKS))
     return next((spec for spec in specs if spec.command[-1:] == (word,)), None)
-
-
-def key(case: Case) -> Key | None:
-    """Return the typed parameters of a row's case; None where its benchmark has no type of them."""
-    spec = find(case.bench)
-    return spec.row_key.of(case) if spec is not None and spec.row_key is not None else None
 
 
 def sizes(case: Case) -> dict[str, Param]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.keys import ProductKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices, Recipe
 from gpumap.engine.estimates import by_block, ratio, time_and_rate
 from gpumap.engine.products import BUFFERS, Pair, Product, multiplied
 from gpumap.engine.stopping import LAST
 from gpumap.engine.verify import host_bytes, one_of_each
-from gpumap.judge.pairs import Change, alarms, located, passing
+from gpumap.judge.pairs import alarms, located, passing
 from gpumap.model import Case, Group, Plan, Work
 
 if TYPE_CHECKING:
@@ -66,10 +65,9 @@ def false_alarms(case: Case, ratios: Sequence[float], threshold: float) -> Alarm
 
 def _verdict(run: Sequence[float], threshold: float) -> Outcome:
     """Return the verdict on a run in both directions: B may seem slower, or A."""
-    found = located(run, LAST / 2)
-    if found is None:
+    slower = located(run, LAST / 2)
+    if slower is None:
         return "inconclusive"
-    slower = Change(found.value, found.low, found.high)
     both = (slower, -slower)
     if alarms([lambda _, way=way: way for way in both], threshold):  # type: ignore[misc]
         return "regression"
@@ -146,6 +144,5 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "trust",
              "status"),
     title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),
-    row_key=ProductKey,
     sizes=("size",),
 )  # fmt: skip

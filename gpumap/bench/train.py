@@ -19,7 +19,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gpumap.bench import train_table
-from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_workers import Training
 from gpumap.engine import stats
@@ -346,7 +345,6 @@ SPEC = BenchmarkSpec(
     legend=train_table.legend,
     remarks=train_table.remarks,
     speedups=True,
-    row_key=StepKey,
     how=("network", "rule", "algorithm"),
     headline=train_table.headline,
     claims=train_table.judged,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.bench.cost_models import fits
-from gpumap.bench.keys import CALLS, HOST, CopyKey, is_call
+from gpumap.bench.keys import CALLS, HOST, is_call
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
 from gpumap.bench.transfer import CASES, KEY, Params, Transfer, needs
 from gpumap.bench.transfer_headline import headline, judged
@@ -18,7 +18,7 @@ from gpumap.text import chosen
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap.bench.registry import Look
     from gpumap.model import Binding, Fit, Measurement, Plan
@@ -60,11 +60,6 @@ class CopyRecipe(Recipe):
         return fits(rows, confidence=self.settings.confidence, seed=self.settings.seed)
 
 
-def _remarks(rows: Sequence[Measurement]) -> Iterator[str]:
-    if any("numpy" in row.case.backend for row in rows):
-        yield "numpy: a copy to one core is called from it, one to several wakes their threads"
-
-
 def _explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
     from gpumap.bench.transfer_causes import copies_explained  # a shell's TAB loads this module
 
@@ -90,11 +85,9 @@ SPEC = BenchmarkSpec(
              "bandwidth", "of peak", Column("all/one", "speedup"), "route", "check", "n", "trust",
              "status"),
     title=lambda case: f"transfer {counted(int(case.params['bytes']), 'byte')}",
-    remarks=_remarks,
     aside=CALLS,
     side_by_side=True,
     speedups=True,
-    row_key=CopyKey,
     sizes=("bytes",),
     how=("memory", "mode"),
     headline=headline,

@@ -247,17 +247,16 @@ def one_of_each(bindings: Iterable[Binding]) -> list[Binding]:
     return list(found.values())
 
 
-def moved(array: Any, session: Session, *, proved: bool = True) -> Any:
+def moved(array: Any, session: Session) -> Any:
     """Return a copy of a host array on a device, when it is there.
 
     Raises:
-        WrongDataError: it is `proved`, and a byte of it did not arrive.
+        WrongDataError: a byte of it did not arrive.
     """
     buffer = session.empty(array.shape, array.dtype.name)
     session.upload(array, buffer)
     session.synchronize()
-    if proved:
-        prove(array, buffer)
+    prove(array, buffer)
     return buffer
 
 

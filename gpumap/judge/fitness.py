@@ -41,7 +41,7 @@ def compared(
         tolerance: how much slower a healthy one may be, as a share.
     """
     ratios = {name: _ratios(name, times) for name in times}
-    ways = [partial(_change, ratios[name]) for name in times]
+    ways = [partial(located, ratios[name]) for name in times]
     slow = alarms(ways, tolerance, RATE)
     known = RATE / max(len(times), 1)  # as it takes to name one
     return {name: (_share(ways[n](known)), n in slow) for n, name in enumerate(times)}
@@ -51,11 +51,6 @@ def _ratios(name: str, times: Mapping[str, Sequence[float]]) -> list[float]:
     others = [seconds for other, seconds in times.items() if other != name]
     blocks = zip(times[name], *others, strict=True)
     return [own / median(rest) for own, *rest in blocks]
-
-
-def _change(ratios: Sequence[float], level: float) -> Change | None:
-    found = located(ratios, level)
-    return None if found is None else Change(found.value, found.low, found.high)
 
 
 def _share(change: Change | None) -> Estimate | None:

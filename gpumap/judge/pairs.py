@@ -378,7 +378,7 @@ def alarms(
     return alarmed
 
 
-def located(values: Sequence[float], level: float = 0.025) -> stats.Location | None:
+def located(values: Sequence[float], level: float = 0.025) -> Change | None:
     """Return the median of the logarithms; None where there are too few samples for an interval.
 
     Args:
@@ -388,21 +388,16 @@ def located(values: Sequence[float], level: float = 0.025) -> stats.Location | N
     if not values or not all(0.0 < value < math.inf for value in values):
         return None
     confidence = 1.0 - 2.0 * level
-    location = stats.location([math.log(value) for value in values], confidence)
-    return location if stats.enough(location.n) and stats.enough(location.n, confidence) else None
-
-
-def change(base: stats.Location | None, new: stats.Location | None) -> Change | None:
-    """Return the difference of two medians of logarithms, each with an interval of its own run."""
-    if base is None or new is None:
+    if not (stats.enough(len(values)) and stats.enough(len(values), confidence)):
         return None
-    before, after = (Change(one.value, one.low, one.high) for one in (base, new))
-    return after - before
+    found = stats.location([math.log(value) for value in values], confidence)
+    return Change(found.value, found.low, found.high)
 
 
 def _changed(runs: Iterable[Mapping[int, float]], level: float) -> Change | None:
-    """Return how two runs differ in one number for each block."""
-    return change(*(located(list(run.values()), level) for run in runs))
+    """Return how two runs differ in one number for each block: each has an interval of its own."""
+    base, new = (located(list(run.values()), level) for run in runs)
+    return None if base is None or new is None else new - base
 
 
 def share(value: float) -> str:

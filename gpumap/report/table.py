@@ -29,8 +29,7 @@ GAP = 2  # columns between two cells
 _INDENT = 2
 # Columns that are left out where there is no room; -v and JSON have them.
 _DISPENSABLE = (
-    "over host", "n", "of ideal", "vs control", "accuracy", "loss", "n1/2", "misses by",
-    "latency",
+    "over host", "n", "of ideal", "vs control", "accuracy", "loss", "n1/2", "latency",
 )  # fmt: skip
 _WRAPPED = 24  # columns of a text from which on it may be wrapped
 _WORDS = 12  # columns that wrapped text has at least

@@ -7,26 +7,23 @@ for; of each size with -v. Pairs that fall out of their group are named below it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.keys import CopyKey
-from gpumap.bench.registry import key
 from gpumap.figures import spread
 from gpumap.model import Fit, Measurement
 from gpumap.report.table import Table
 from gpumap.results.cells import rates, ratio, trust
-from gpumap.text import NAME, middle, narrow, short
+from gpumap.text import NAME, middle, short
 from gpumap.units import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Estimate
+    from gpumap.model import Case, Estimate
 
     Lines = tuple[tuple[str, ...], ...]
 
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     Pairs = Mapping[tuple[str, str], Measurement]
 
 
-_TWO = 2  # names, whose pairs have rows
 _SIZES = 3  # side by side: of more the largest and the smallest
 _WORST = ("!", "?", "~", "o", "-")  # first signs of a row's trust
 _MODEL = {"latency": "latency", "bandwidth": "peak_bandwidth"}
@@ -55,17 +51,16 @@ class _Copy:
         return min(map(trust, self.rows.values()), key=lambda word: _WORST.index(word[0]))
 
     @property
-    def ordered(self) -> bool:
-        return next(iter(self.rows.values())).case.ordered
+    def case(self) -> Case:
+        return next(iter(self.rows.values())).case
 
-    def time(self, nbytes: int) -> Estimate | None:
-        return self.rows[nbytes].metrics.get("time") if nbytes in self.rows else None
+    def figure(self, metric: str, nbytes: int) -> Estimate | None:
+        return self.rows[nbytes].metrics.get(metric) if nbytes in self.rows else None
 
-    def rate(self, nbytes: int) -> Estimate | None:
-        return self.rows[nbytes].metrics.get("bandwidth") if nbytes in self.rows else None
-
-    def modelled(self, metric: str) -> Estimate | None:
-        return self.fit.metrics.get(metric) if self.fit is not None and self.fit.fits else None
+    def modelled(self, metric: str) -> str:
+        if self.fit is None:
+            return "-"
+        return spread(self.fit.metrics.get(metric)) if self.fit.fits else "no fit"
 
 
 def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Table:
@@ -73,13 +68,13 @@ def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Tab
     alone = [row for row in rows if _alone(row)]
     host = {CopyKey.of(row.case).memory for row in alone} - {_HOST}
     way = "between host and device" if host else "between devices"
-    memory = f", {middle(next(iter(host)), 16)} memory" if len(host) == 1 else ""
+    memory = f", {next(iter(host))} memory" if len(host) == 1 else ""
     every = list(_copies(alone, fits, several=len(host) > 1))
     sizes = sorted({nbytes for copy in every for nbytes in copy.rows}, reverse=True)
     shown = sizes if len(sizes) <= _SIZES else [sizes[0], sizes[-1]]
     names = {name for row in rows for name in row.case.names}
     # pairs of three names and more have a matrix
-    whole = [copy for copy in every if len(names) <= _TWO or not copy.ordered]
+    whole = [copy for copy in every if len(names) <= _PAIR or not copy.case.ordered]
     heads, lines = _each(whole, shown)
     remarks = []
     if len(shown) < len(sizes):
@@ -106,38 +101,29 @@ def _copies(rows: Iterable[Measurement], fits: Iterable[Fit], *, several: bool) 
 
 def _what(name: str, memory: str, *, several: bool) -> str:
     """Return a way, with the kind of host memory where there are several."""
-    return f"{name} {middle(memory, 16)}" if several and memory != _HOST else name
+    return f"{name} {memory}" if several and memory != _HOST else name
 
 
 def _key(found: Measurement | Fit) -> tuple[str, ...]:
     case = found.case
-    return case.name, *CopyKey.of(case).way, case.backend, *case.names
+    copy = CopyKey.of(case)
+    return case.name, copy.memory, copy.mode, case.backend, *case.names
 
 
 def _each(every: Sequence[_Copy], sizes: Sequence[int]) -> tuple[tuple[str, ...], Lines]:
     """Return headings, and a line for each copy."""
     if not every:
         return (), ()
-    rate, rated = rates([copy.rate(sizes[0]) for copy in every], "bandwidth", "B/s")
+    found = [copy.figure("bandwidth", sizes[0]) for copy in every]
+    rate, rated = rates(found, "bandwidth", "B/s")
     fitted, lines = any(copy.fit for copy in every), []
     for copy, speed in zip(every, rated, strict=True):
-        where, times = next(iter(copy.rows.values())).case, (copy.time(size) for size in sizes)
-        models = (*(_modelled(copy, metric) for metric in _MODEL.values()), _half(copy))
+        times = (spread(copy.figure("time", size)) for size in sizes)
+        models = (*map(copy.modelled, _MODEL.values()), copy.modelled("n_half").partition(" ±")[0])
         last = models if fitted else (speed,)
-        lines.append((copy.what, short(where), *map(spread, times), *last, copy.trust))
+        lines.append((copy.what, short(copy.case), *times, *last, copy.trust))
     last_heads = (*_MODEL, _HALF) if fitted else (rate,)
     return ("copy", "on", *map(amount, sizes), *last_heads, "trust"), tuple(lines)
-
-
-def _modelled(copy: _Copy, metric: str) -> str:
-    if copy.fit is None:
-        return "-"
-    return spread(copy.modelled(metric)) if copy.fit.fits else "no fit"
-
-
-def _half(copy: _Copy) -> str:
-    figure = copy.modelled("n_half")
-    return "-" if figure is None else spread(figure).partition(" ±")[0]
 
 
 def _at_once(rows: Sequence[Measurement], *, several: bool) -> Iterator[str]:
@@ -193,8 +179,7 @@ def matrix_tables(rows: Sequence[Measurement], *, whole: bool = True) -> Iterato
     sizes = [CopyKey.of(group[0].case).bytes for _, group, _ in found]
     for size, (title, group, pairs) in zip(sizes, found, strict=True):
         if whole or (size == max(sizes) and len(_every(pairs)) > _PAIR):
-            table = _matrix if len(_every(pairs)) <= _TABLED else _summary
-            yield table(group, pairs, title)
+            yield _matrix(group, pairs, title)
 
 
 def matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Pairs]]:
@@ -231,9 +216,8 @@ def _matrices(
 
 
 def _is_pair(row: Measurement) -> bool:
-    """Return whether a row is of a copy from one name to another; a saved one may be anything."""
-    pair = row.case.ordered and len(row.case.names) == 2  # noqa: PLR2004 - a pair
-    return pair and isinstance(key(row.case), CopyKey)
+    """Return whether a row is of a copy from one name to another."""
+    return row.case.ordered and len(row.case.names) == _PAIR
 
 
 def _waited(row: Measurement) -> bool:
@@ -242,11 +226,14 @@ def _waited(row: Measurement) -> bool:
 
 def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
     names = _every(pairs)
+    if len(names) > _TABLED:
+        remark = f"{len(names)} names have no room here: -v has a row for each pair"
+        return Table(f"{title}, sync", (), (), (remark, *_outlier_pairs(group)))
     unit, shown = pair_cells(pairs)
     odd = {row.case.names for row in group if _is_outlier(row) and _waited(row)}
     marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text
               for pair, text in shown.items()}  # fmt: skip
-    short = {name: narrow(name, min(NAME, _ROOM // len(names))) for name in names}
+    short = {name: middle(name, min(NAME, _ROOM // len(names))) for name in names}
     return Table(
         f"{title}, sync: {unit} from row to column",
         (unit, *short.values()),
@@ -256,19 +243,6 @@ def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
         (*_legend(marked), *_outlier_pairs(group)),
         of_names=True,
     )
-
-
-def _summary(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
-    """Return the range of all pairs, for more names than a matrix has room for."""
-    figures = [f for row in pairs.values() if (f := row.metrics.get("bandwidth")) is not None]
-    values = sorted(figure.value for figure in figures)
-    routes = Counter(row.route or "unknown" for row in pairs.values() if row.status == "ok")
-    remarks = [f"{len(values)} of {len(pairs)} pairs measured: by route "
-               + ", ".join(f"{count} {route}" for route, count in routes.items())]  # fmt: skip
-    if values:
-        usual, low, high = units.same_prefix((median(values), values[0], values[-1]), "B/s")
-        remarks.append(f"median {usual}, all from {low} to {high}")
-    return Table(f"{title}, sync", (), (), (*remarks, *_outlier_pairs(group)))
 
 
 def pair_cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:

@@ -1,4 +1,4 @@
-"""Tables of what follows from measured rows: models, slow links, break-evens."""
+"""What follows from the sizes of a sweep: break-even sizes as a table, and models that lack."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import is_call
-from gpumap.bench.registry import how
 from gpumap.bench.sweeps import sweeps
-from gpumap.figures import estimate, spread
+from gpumap.figures import estimate
 from gpumap.report.table import Table
 from gpumap.results.cells import placed
 from gpumap.units import counted
@@ -19,35 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.bench.sweeps import Sweep
-    from gpumap.model import Estimate, Fit, Measurement, Report
+    from gpumap.model import Estimate, Measurement, Report
 
 
-MODEL = ("copy", "on", "memory", "mode", "latency", "bandwidth", "n1/2", "lines", "misses by")
 _TOO_FEW = "too few sizes were measured: raise --budget"
-
-
-def table(fits: Sequence[Fit]) -> Table:
-    """Return what copies cost by the model, and how far it misses."""
-    metrics = ("latency", "peak_bandwidth", "n_half")
-    place = placed(fit.case for fit in fits)
-    keys = how(fits[0].case)
-    rows = tuple(
-        (
-            fit.case.name,
-            place(fit.case),
-            *map(str, how(fit.case).values()),
-            *(spread(fit.metrics.get(metric)) for metric in metrics),
-            str(fit.regimes),
-            _missed(fit),
-        )
-        for fit in fits
-    )
-    sizes = fits[0].sizes
-    remarks = [f"fitted to {len(sizes)} sizes, {sizes[0]} to {sizes[-1]} bytes"]
-    if any(not fit.fits for fit in fits):
-        remarks.append("does not fit: neither one line nor two come within 15% of every size")
-    columns = (MODEL[0], MODEL[1], *keys, *MODEL[4:])
-    return Table("model: time = latency + bytes / bandwidth", columns, rows, tuple(remarks))
 
 
 def lacking(report: Report) -> Iterator[str]:
@@ -59,13 +33,6 @@ def lacking(report: Report) -> Iterator[str]:
         count = counted(len({fit_id(row.case) for row in without}), "kind")
         why = next((row.reason.text for row in without if row.reason), _TOO_FEW)
         yield f"no model of {count} of copies: {why}"
-
-
-def _missed(fit: Fit) -> str:
-    """Return the largest miss, of the sizes that it was fitted to and of the one held back."""
-    held = abs(fit.held_back.miss) if fit.held_back else 0.0
-    worst = f"{max(fit.residual, held):.0%}"
-    return worst if fit.fits else f"{worst}: does not fit"
 
 
 BREAK_EVENS = ("y", "on", "x moved each call", "x stays on the device")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import find, key, loaded, sizes
+from gpumap.bench.registry import find, how, loaded, sizes
 from gpumap.model import replace
 from gpumap.report.table import Table
 from gpumap.results import cells
-from gpumap.text import listed, short, shortened
+from gpumap.text import listed, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,20 +27,20 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 
     `verbose`: with every row and column.
     """
-    report = report if verbose else _renamed(report)
     share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
     requested = shown(report)
     mixed = any("+" in row.case.backend for row in requested)
 
-    def heading(row: Measurement) -> tuple[str, str]:
-        return _heading(row.case, "mixed" if mixed else row.case.backend, whole=verbose)
+    def heading(row: Measurement, *, whole: bool) -> tuple[str, str]:
+        return _heading(row.case, "mixed" if mixed else row.case.backend, whole=whole)
 
-    for (bench, title), found in groupby(requested, heading):
-        spec, group = loaded(bench), list(found)
-        if spec.side_by_side and not verbose:
-            yield _copies(title, group, spec, report.fits)
-        else:
-            yield _measured(title, group, spec, share, verbose=verbose)
+    for whole in (False, True) if verbose else (False,):
+        for (bench, title), found in groupby(requested, partial(heading, whole=whole)):
+            spec, group = loaded(bench), list(found)
+            if spec.side_by_side and not whole:
+                yield _copies(title, group, spec, report.fits, verbose=verbose)
+            elif whole == verbose:
+                yield _measured(title, group, spec, share, verbose=verbose)
     yield from _following(report, requested, verbose=verbose)
 
 
@@ -49,32 +50,10 @@ def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) ->
         from gpumap.results import copies
 
         yield from copies.matrix_tables(rows, whole=verbose)
-    fits = [fit for fit in report.fits if verbose or not _sided(fit.case)]
-    if fits or any(row.case.swept for row in report.measurements):
+    if any(row.case.swept for row in report.measurements):
         from gpumap.results import models
 
-        yield from [models.table(fits)] if fits else []
         yield from models.break_evens(report.measurements)
-
-
-def _renamed(report: Report) -> Report:
-    """Return a report whose names have room in a cell."""
-    cases = [row.case for row in report.measurements]
-    short = shortened(name for case in cases for name in case.names)
-    if not short:
-        return report
-
-    def renamed(case: Case) -> Case:
-        bound = tuple(replace(b, name=short.get(b.name, b.name)) for b in case.bindings)
-        return replace(case, bindings=bound, against=ids.get(case.against or "", case.against))
-
-    ids: dict[str, str] = {}  # a reference stands before those that are relative to it
-    rows = []
-    for row in report.measurements:
-        rows.append(replace(row, case=renamed(row.case)))
-        ids[row.case.id] = rows[-1].case.id
-    fits = tuple(replace(fit, case=renamed(fit.case)) for fit in report.fits)
-    return replace(report, measurements=tuple(rows), fits=fits)
 
 
 def _measured(
@@ -84,25 +63,26 @@ def _measured(
     shown_rows = cells.shown(rows, verbose=verbose)
     common, heads, lines = cells.table(shown_rows, spec.columns, share, verbose=verbose)
     count = max(len(row.case.names) for row in rows)
-    each = f"{count} x " if spec.counted and count > 1 else ""
+    each = f"{count} x " if spec.products and count > 1 else ""
     what, comma, backend = title.rpartition(", ")
     title = f"{each}{''.join((what, *(f', {text}' for text in common)))}{comma}{backend}"
     return Table(title, heads, lines, tuple(_remarks(rows, spec, verbose=verbose)))
 
 
 def _copies(
-    backend: str, rows: Sequence[Measurement], spec: BenchmarkSpec, fits: Sequence[Fit]
+    backend: str,
+    rows: Sequence[Measurement],
+    spec: BenchmarkSpec,
+    fits: Sequence[Fit],
+    *,
+    verbose: bool,
 ) -> Table:
-    """Return the table of all sizes of copies."""
+    """Return the table of all sizes of copies; with -v the tables of sizes have the remarks."""
     from gpumap.results import copies
 
     table = copies.table(rows, fits, backend)
-    return replace(table, remarks=(*table.remarks, *_remarks(rows, spec, verbose=False)))
-
-
-def _sided(case: Case) -> bool:
-    """Return whether the sizes of a benchmark stand side by side."""
-    return loaded(case.bench).side_by_side
+    remarks = () if verbose else _remarks(rows, spec, verbose=False)
+    return replace(table, remarks=(*table.remarks, *remarks))
 
 
 def shown(report: Report) -> list[Measurement]:
@@ -118,9 +98,10 @@ def tabled(case: Case) -> bool:
 
 
 def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
-    if _sided(case) and not whole:
+    spec = loaded(case.bench)
+    if spec.side_by_side and not whole:
         return case.bench, backend
-    title = loaded(case.bench).title
+    title = spec.title
     return case.bench, f"{case.bench if title is None else title(case)}, {backend}"
 
 
@@ -161,9 +142,8 @@ def _reasons(group: Sequence[Measurement]) -> Iterator[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for row in group:
         if row.status != "ok" and row.reason is not None:
-            done = key(row.case)
-            what = (row.case.name, *(done.words if done is not None else ()))
-            where = f"{' '.join(what)} on {short(row.case)}"
+            what = " ".join((row.case.name, *map(str, how(row.case).values())))
+            where = f"{what} on {short(row.case)}"
             found.setdefault((row.status, row.reason.text), []).append(where)
     for (status, text), all_ in found.items():
         cases = list(dict.fromkeys(all_))

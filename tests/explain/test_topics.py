@@ -23,7 +23,6 @@ from gpumap.explain import KINDS, named, nearest, table, typed
 from gpumap.judge import bottlenecks, scaling
 from gpumap.judge.exit_status import STATUS
 from gpumap.results import copies, models, predicted, verdicts, watched
-from gpumap.results.models import MODEL
 from gpumap.training import jobs
 from gpumap.training.rules import RULES
 
@@ -132,8 +131,9 @@ def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
 
 
 columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
-LISTS = (MODEL, models.BREAK_EVENS, *verdicts.COLUMNS.values(),
-         *columns, *watched.COLUMNS.values(), *predicted.PREDICTED.values())  # fmt: skip
+LISTS = (("copy", "on", *copies._MODEL, copies._HALF), models.BREAK_EVENS,
+         *verdicts.COLUMNS.values(), *columns, *watched.COLUMNS.values(),
+         *predicted.PREDICTED.values())  # fmt: skip
 CONCEPTS = ("map", "control", "block", "reference", "ideal", "hardware", "resident", "does not fit",
             "Theano's ratio", "load", "busy", "stolen")  # fmt: skip
 

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.bench.cost_models import fit_id
-from gpumap.bench.keys import SizedKey
-from gpumap.bench.registry import key
+from gpumap.bench.keys import CopyKey
+from gpumap.bench.registry import how
 from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, left_out, legend
 from gpumap.results.cells import named
 from gpumap.text import label
@@ -31,7 +31,7 @@ _BESIDE = 1.1  # times a size: from one curve to the next, so that intervals do 
 
 def drawn(report: Report) -> Iterator[Chart]:
     """Yield a chart for each backend and names that have models."""
-    points = _points(report.measurements)
+    points = _points(report)
     groups: dict[tuple[str, ...], list[Fit]] = {}
     for fit in report.fits:
         if points.get(fit.id):
@@ -44,19 +44,18 @@ def drawn(report: Report) -> Iterator[Chart]:
         yield Chart(title, height, partial(_draw, curves), more)
 
 
-def _points(rows: Sequence[Measurement]) -> dict[str, Rows]:
+def _points(report: Report) -> dict[str, Rows]:
     """Return what is measured of each size of a kind of copy, one at a time, by its model."""
-    found: dict[str, Rows] = {}
-    for row in rows:
-        size = key(row.case)
-        if isinstance(size, SizedKey) and size.alone and drawable(row.metrics.get("time")):
-            found.setdefault(fit_id(row.case), {})[size.bytes] = row
+    found: dict[str, Rows] = {fit.id: {} for fit in report.fits}
+    for row in report.measurements:
+        if (id_ := fit_id(row.case)) in found and drawable(row.metrics.get("time")):
+            size = CopyKey.of(row.case)
+            found[id_] |= {size.bytes: row} if size.alone else {}
     return {id_: dict(sorted(sized.items())) for id_, sized in found.items()}
 
 
 def _word(case: Case) -> str:
-    sized = key(case)
-    return label(" ".join((case.name, *(sized.way if isinstance(sized, SizedKey) else ()))))
+    return label(" ".join((case.name, *map(str, how(case).values()))))
 
 
 def _draw(curves: Sequence[tuple[Fit, Rows]], figure: Figure) -> None:
