@@ -15,11 +15,11 @@ ON_CORES = {
     "chain": f"bench chain --rows 1000 --budget 1s {CORES}",
     "transfer-cost": f"transfer-cost --sizes 4KiB --no-model --budget 1s {CORES}",
     "allreduce": f"bench allreduce --sizes 4KiB --comm local --budget 1s {CORES}",
-    "train": f"bench train --sweep width=16 --batch-per-device 32 --comm local --budget 1s {CORES}",
+    "train": f"bench train --batch-per-device 32 --comm local --budget 1s {CORES}",
 }
 OF_RANKS = {
     "allreduce": f"bench allreduce --sizes 4KiB --budget 1s {CORES}",
-    "train": f"bench train --sweep width=16 --batch-per-device 32 --budget 1s {CORES}",
+    "train": f"bench train --batch-per-device 32 --budget 1s {CORES}",
 }
 OF_CUDA = {
     "check": "check dev0->cuda0;dev1->cuda1",

@@ -14,7 +14,7 @@ from gpumap.model import Report
 from gpumap.running import _given
 
 CORES = "a->cpu0;b->cpu1"
-SMALL = {"sweep": "width=16", "batch_per_device": 32, "budget": "0.3s"}
+SMALL = {"batch_per_device": 32, "budget": "0.3s"}
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_nothing_of_the_current_folder_is_run():
     ("train", {"batch": 1, "batch_per_device": None}, QuestionError, "1 examples"),
     ("train", {"map": "a-cpu0"}, QuestionError, '"a-cpu0"'),
     ("train", {"map": "a->cpu9999"}, AbsentError, "cpu9999"),
-    ("train", {"network": "no:Net", "sweep": None}, QuestionError, "no:Net"),
+    ("train", {"network": "no:Net"}, QuestionError, "no:Net"),
     ("train", {"timeout": "0.7s", "budget": "30s"}, TimedOut, "0.7 s"),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_raised(kind, options, error, said):

@@ -14,12 +14,11 @@ from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
 from gpumap.bench.train_workers import LocalWorkers, TrainingMaker
-from gpumap.engine.sizes import squares
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.extras import install
 from gpumap.text import chosen
 from gpumap.training.jobs import CASES, Params, Scaling
-from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
+from gpumap.training.network import NAMES, PRESETS, TRANSFORMER
 from gpumap.training.optimizers import OPTIMIZERS, RATES
 from gpumap.training.rules import RULES, RuleSpec
 from gpumap.training.tasks import UserNetwork
@@ -33,8 +32,9 @@ if TYPE_CHECKING:
     from gpumap.bench.train import Workers
     from gpumap.engine.base import OpenDevices
     from gpumap.model import Binding, Plan
+    from gpumap.training.tasks import Trainable
 
-_WIDTHS = (32, 128, 512, 2048)
+_EXAMPLES = 256  # of each device, for a network of one's own
 
 
 def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
@@ -43,8 +43,7 @@ def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
     Raises:
         QuestionError: a name is not known, or two options contradict each other.
     """
-    sources = (options[name] for name in ("preset", "network", "sweep"))
-    networks, its_optimizer, examples = _networks(*sources)
+    network, its_optimizer, examples = _network(options["preset"], options["network"])
     optimizer = options["optimizer"] or its_optimizer
     (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
     names = chosen(options["rule"], RULES, "rule", "--rule")
@@ -52,7 +51,7 @@ def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
     _check_finite({"--chance": options["chance"], "--rate": rate})
     about = {name: options[name] for name in ("average", "tau", "chance")}
     return Params(
-        networks,
+        network,
         tuple(RuleSpec(name, **about) for name in names),
         _scaling(options["batch"], options["batch_per_device"], examples),
         how,
@@ -133,30 +132,16 @@ def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
     return measured
 
 
-def _networks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
+def _network(preset: str, own: str | None) -> tuple[Trainable, str, int]:
     """Return what is trained, and the optimizer and examples for a device that it comes with."""
-    if network is not None and sweep is not None:
-        raise QuestionError("--network and --sweep are two networks", "choose one of them")
     (name,) = chosen(preset, NAMES, "preset", "--preset", most=1)
-    if name == TRANSFORMER and network is None and sweep is None:
-        if find_spec("torch") is None:
-            raise AbsentError("the preset transformer is a network of PyTorch's", install("torch"))
-        return (UserNetwork("gpumap.training.transformer:Transformer", name),), "adam", 32
-    known = PRESETS["mlp-small" if name == TRANSFORMER else name]
-    if network is not None:
-        return (UserNetwork(network),), "sgd", known.examples
-    if sweep is None:
-        return (known.network,), known.optimizer, known.examples
-    widths = _widths(sweep)
-    return tuple(of_width(width) for width in widths), known.optimizer, known.examples
-
-
-def _widths(sweep: str) -> tuple[int, ...]:
-    key, equals, sizes = sweep.partition("=")
-    if key != "width" or (equals and not sizes):
-        fix = "write --sweep width, or --sweep width=64:1024:x4"
-        raise QuestionError(f'"{sweep}" is nothing that can be swept', fix)
-    return squares(sizes, "--sweep", "width=") if equals else _WIDTHS
+    if own is not None:
+        return UserNetwork(own), "sgd", _EXAMPLES
+    if name != TRANSFORMER:
+        return PRESETS[name]
+    if find_spec("torch") is None:
+        raise AbsentError("the preset transformer is a network of PyTorch's", install("torch"))
+    return UserNetwork("gpumap.training.transformer:Transformer", name), "adam", 32
 
 
 def _scaling(batch: int | None, each: int | None, preset: int) -> Any:

@@ -276,34 +276,21 @@ def nbytes(network: str) -> int:
     return PARAMETERS[network] * 4  # float32
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """A network that can be trained here, and how: examples are those of each device."""
-
-    network: Network
-    optimizer: str
-    examples: int
-
-
 def _mlp(name: str, inputs: int, *hidden: tuple[int, Activation]) -> Network:
     layers: tuple[tuple[int, Activation], ...] = (*hidden, (1, "sigmoid"))
     return Network(name, inputs, tuple(Layer(*layer) for layer in layers))
 
 
+# networks that can be trained here, with an optimizer, and the examples of each device
 PRESETS = {
-    "mlp41m": Preset(
+    "mlp41m": (
         _mlp("mlp41m", 8000, (4000, "tanh"), (2000, "relu"), (500, "relu"), (300, "relu")),
         "adam",
         2048,
     ),
-    "mlp-small": Preset(_mlp("mlp-small", 512, (512, "tanh"), (128, "relu")), "adam", 256),
+    "mlp-small": (_mlp("mlp-small", 512, (512, "tanh"), (128, "relu")), "adam", 256),
 }
 NAMES = (*PRESETS, TRANSFORMER)
-
-
-def of_width(width: int) -> Network:
-    """Return a network of a sweep: `width` numbers, and as many units in each of two layers."""
-    return _mlp(f"mlp-{width}", width, (width, "relu"), (width, "relu"))
 
 
 _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for

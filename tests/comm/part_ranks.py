@@ -22,12 +22,12 @@ numpy = backend("numpy", Host(dict(os.environ), topology.read()))
 device = next(one for one in numpy.probe().devices if one.ref.index == 0)
 session = numpy.open(device, numpy.clock())
 rules = tuple(RuleSpec(name) for name in ("easgd", "gosgd"))
-params = Params((NET,), rules, Scaling("weak", 24), optimizer="sgd", rate=0.1)
+params = Params(NET, rules, Scaling("weak", 24), optimizer="sgd", rate=0.1)
 maker, trained = TrainingMaker(params, Clock(), {}), 0
 for count in range(1, comm.size + 1):
     for rule in ("easgd", "gosgd"):
         names = tuple("abc"[:count])
-        work = maker(Spec("small", rule, names, whole=True, all=comm.size), comm, session)
+        work = maker(Spec(rule, names, whole=True, all=comm.size), comm, session)
         comm.barrier()
         if work is not None:
             work.poison()

@@ -101,8 +101,8 @@ def test_what_gpumap_run_has_started_has_one_report(gpumap):
 
 def test_two_ranks_train(gpumap):
     """By every rule, each row verified on each rank; what is learned is below knowing nothing."""
-    given = ("--sweep", "width=16", "--batch", "64", "--tau", "4", "--cases", "step", "--learn")
-    given += ("2048", "--rate", "0.01", "--budget", "4s", "--output", "json=report.json")
+    given = ("--batch", "64", "--tau", "4", "--cases", "step", "--learn")
+    given += ("2048", "--budget", "4s", "--output", "json=report.json")
     rules = "bsp,easgd,gosgd"
     process = torchrun(gpumap, "bench", "train", "--map", CORES, *given, "--rule", rules)
     code, out, err = ended(process)

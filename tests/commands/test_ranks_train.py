@@ -14,7 +14,7 @@ CORES = "a->cpu0;b->cpu1"
 pytestmark = needs_mpi
 OWN = table(__file__, "test_bench_train")["own"]
 ENDS = ("--budget", "12s", "--precision", "50%")  # on a quiet machine, and on a busy one
-THREE = ("--sweep", "width=16", "--batch", "64", "--tau", "4")
+THREE = ("--network", "mine:Line", "--batch", "60", "--tau", "4")
 
 
 def ranks(gpumap, *arguments):
@@ -31,7 +31,8 @@ def losses(found):
 
 def test_processes_learn_what_devices_of_one_process_learn(gpumap):
     """The same losses, up to the order of sums, and every row is verified."""
-    given = (*THREE, "--average", "parameters", "--learn", "4096", "--rate", "0.01")
+    (gpumap.folder / "mine.py").write_text(OWN)
+    given = (*THREE, "--average", "parameters", "--learn", "3000")
     given += (*ENDS, "--format", "json")
     code, out, err = ended(ranks(gpumap, *given))
     assert code == 0, err
