@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.program import several
-from gpumap.app.worker_runs import WorkersRun, connector
+from gpumap.app.worker_runs import WorkersRecipe, WorkersRun, connector
 from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.app.benchmark import Request
-    from gpumap.app.recording import Draft
     from gpumap.bench.process_ranks import Maker
-    from gpumap.bench.train import Workers
-    from gpumap.engine.base import OpenDevices
+    from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
     from gpumap.training.tasks import Trainable
 
@@ -71,15 +69,15 @@ def measure_training(request: Request, options: Mapping[str, Any], comm: str | N
     library = comm in ("mpi", "torch", "nccl") or (comm is None and launch is not None)
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
         params = _params(options, settings.seed, library=library)
-        WorkersRun(request, TrainingBenchmark(params)).run(comm)
+        WorkersRun(request, TrainingRecipe(settings, params)).run(comm)
 
 
-class TrainingBenchmark:
+class TrainingRecipe(WorkersRecipe):
     """`bench train` between devices or processes."""
 
-    def __init__(self, params: Params) -> None:
+    def __init__(self, settings: Settings, params: Params) -> None:
+        super().__init__(settings)
         self._params = params
-        self.draft: Draft | None = None  # for a note on how a batch is split
 
     def local(self, devices: OpenDevices | None, library: str | None) -> LocalWorkers:
         """Return the devices of this process as workers."""
@@ -95,15 +93,16 @@ class TrainingBenchmark:
         """Return what makes each rank's part of a training."""
         return partial(TrainingMaker, self._params, Clock(), {})
 
-    def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
-        """Return what is measured between workers."""
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return what is measured between workers, as far as they are known."""
         check_request(bindings, self._params)
-        return plan(bindings, workers, self._params)
+        return plan(bindings, self.workers(None), self._params)
 
-    def benchmark(self, bindings: Sequence[Binding], workers: Workers) -> Train:
-        """Return what measures it."""
-        made = Train(bindings, workers, self._params)
-        if self.draft is not None and self._params.split != "balanced" and len(bindings) > 1:
+    def benchmark(self, devices: OpenDevices) -> Train:
+        """Return what measures it; a note has how a batch is split."""
+        made = Train(devices.bindings, self.workers(devices), self._params)
+        several = len(devices.bindings) > 1
+        if self.draft is not None and self._params.split != "balanced" and several:
             note = Diagnostic("batch-split", made.divided, severity="note")
             self.draft.remarks.append(note)
         return made
