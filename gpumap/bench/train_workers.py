@@ -7,7 +7,7 @@ threads of this process, or by rank 0 of a job to all of its processes.
 from __future__ import annotations
 
 import sys
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.comm.local import exchange
@@ -96,22 +96,11 @@ class Training(Iteration):
 # --- the devices of this process
 
 
-class NoExamples(Order):
-    """Examples that have no data."""
-
-    def __init__(self, network: Any) -> None:
-        super().__init__(EPOCH, 0)
-        self._network = network
-
-    def numbers(self, start: int, stop: int) -> Any:
-        """Return the places themselves."""
-        return range(start, stop)
-
-    def batch(self, numbers: Any) -> tuple[Any, Any]:
-        """Return arrays of the shapes of so many examples."""
-        widths = self._network.inputs, self._network.last.units
-        x, y = (hollow_array((len(numbers), width)) for width in widths)
-        return x, y
+def hollow_batch(network: Network, numbers: Array) -> tuple[Any, Any]:
+    """Return arrays without data, of the shapes of so many examples."""
+    widths = network.inputs, network.last.units
+    x, y = (hollow_array((len(numbers), width)) for width in widths)
+    return x, y
 
 
 class LocalWorkers:
@@ -158,7 +147,9 @@ class LocalWorkers:
         workers = [self._worker(name, job) for name in job.spec.names]
         ranks = self._threads(len(workers))
         if self._is_hollow(job):
-            job = replace(job, data=NoExamples(job.network), hollow=True)
+            network = cast("Network", job.network)  # a user's is not
+            data = Order(EPOCH, job.params.seed, partial(hollow_batch, network))
+            job = replace(job, data=data, hollow=True)
 
         def make(comm: Threads) -> RankTraining:
             worker, number = workers[comm.rank], comm.rank
