@@ -14,7 +14,7 @@ from gpumap.model import Report
 from gpumap.running import _given
 
 CORES = "a->cpu0;b->cpu1"
-SMALL = {"sweep": "width=16", "batch_per_device": 32, "budget": "0.3s"}
+SMALL = {"batch_per_device": 32, "budget": "0.3s"}
 
 
 @pytest.fixture(autouse=True)

@@ -83,7 +83,7 @@ def _adam(w: Array, m: Array, v: Array, g: Array, rate: float) -> None:
 
 def train(session: Session) -> Iterator[Contest]:
     """Yield a step of mlp41m, once the parameters of both sides were compared."""
-    network = PRESETS["mlp41m"].network
+    network = PRESETS["mlp41m"][0]
     examples = network.data(BATCH, 1)
     x, y = examples.batch(examples.numbers(0, BATCH))
     initial = network.initial(1)

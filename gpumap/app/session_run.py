@@ -30,7 +30,7 @@ _AVERAGES = {"cdd": "gradients", "avg": "parameters"}
 # ar is a sum in host memory, which MPI does itself; nccl exchanges by itself
 _ALGORITHMS = {"ar": "host", **dict.fromkeys(("asa32", "asa16", "copper", "copper16"), "ring")}
 _HALVES = ("nccl16", "asa16", "copper16")
-_NETWORKS = ("--preset", "--network", "--sweep")  # options of bench train that choose one
+_NETWORKS = ("--preset", "--network")  # options of bench train that choose one
 
 
 def start(program: Program, file: Path, request: RunRequest) -> None:

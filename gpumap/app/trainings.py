@@ -9,17 +9,16 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.program import several
-from gpumap.app.worker_runs import WorkersRun, connector
+from gpumap.app.worker_runs import WorkersRecipe, WorkersRun, connector
 from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
 from gpumap.bench.train_workers import LocalWorkers, TrainingMaker
-from gpumap.engine.sizes import squares
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.extras import install
 from gpumap.text import chosen
 from gpumap.training.jobs import CASES, Params, Scaling
-from gpumap.training.network import NAMES, PRESETS, TRANSFORMER, of_width
+from gpumap.training.network import NAMES, PRESETS, TRANSFORMER
 from gpumap.training.optimizers import OPTIMIZERS, RATES
 from gpumap.training.rules import RULES, RuleSpec
 from gpumap.training.tasks import UserNetwork
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.app.benchmark import Request
-    from gpumap.app.recording import Draft
     from gpumap.bench.process_ranks import Maker
-    from gpumap.bench.train import Workers
-    from gpumap.engine.base import OpenDevices
+    from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
+    from gpumap.training.tasks import Trainable
 
-_WIDTHS = (32, 128, 512, 2048)
+_EXAMPLES = 256  # of each device, for a network of one's own
 
 
 def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
@@ -43,8 +41,7 @@ def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
     Raises:
         QuestionError: a name is not known, or two options contradict each other.
     """
-    sources = (options[name] for name in ("preset", "network", "sweep"))
-    networks, its_optimizer, examples = _networks(*sources)
+    network, its_optimizer, examples = _network(options["preset"], options["network"])
     optimizer = options["optimizer"] or its_optimizer
     (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
     names = chosen(options["rule"], RULES, "rule", "--rule")
@@ -52,7 +49,7 @@ def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
     _check_finite({"--chance": options["chance"], "--rate": rate})
     about = {name: options[name] for name in ("average", "tau", "chance")}
     return Params(
-        networks,
+        network,
         tuple(RuleSpec(name, **about) for name in names),
         _scaling(options["batch"], options["batch_per_device"], examples),
         how,
@@ -72,15 +69,15 @@ def measure_training(request: Request, options: Mapping[str, Any], comm: str | N
     library = comm in ("mpi", "torch", "nccl") or (comm is None and launch is not None)
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
         params = _params(options, settings.seed, library=library)
-        WorkersRun(request, TrainingBenchmark(params)).run(comm)
+        WorkersRun(request, TrainingRecipe(settings, params)).run(comm)
 
 
-class TrainingBenchmark:
+class TrainingRecipe(WorkersRecipe):
     """`bench train` between devices or processes."""
 
-    def __init__(self, params: Params) -> None:
+    def __init__(self, settings: Settings, params: Params) -> None:
+        super().__init__(settings)
         self._params = params
-        self.draft: Draft | None = None  # for a note on how a batch is split
 
     def local(self, devices: OpenDevices | None, library: str | None) -> LocalWorkers:
         """Return the devices of this process as workers."""
@@ -96,15 +93,16 @@ class TrainingBenchmark:
         """Return what makes each rank's part of a training."""
         return partial(TrainingMaker, self._params, Clock(), {})
 
-    def plan(self, bindings: Sequence[Binding], workers: Workers) -> Plan:
-        """Return what is measured between workers."""
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return what is measured between workers, as far as they are known."""
         check_request(bindings, self._params)
-        return plan(bindings, workers, self._params)
+        return plan(bindings, self.workers(None), self._params)
 
-    def benchmark(self, bindings: Sequence[Binding], workers: Workers) -> Train:
-        """Return what measures it."""
-        made = Train(bindings, workers, self._params)
-        if self.draft is not None and self._params.split != "balanced" and len(bindings) > 1:
+    def benchmark(self, devices: OpenDevices) -> Train:
+        """Return what measures it; a note has how a batch is split."""
+        made = Train(devices.bindings, self.workers(devices), self._params)
+        several = len(devices.bindings) > 1
+        if self.draft is not None and self._params.split != "balanced" and several:
             note = Diagnostic("batch-split", made.divided, severity="note")
             self.draft.remarks.append(note)
         return made
@@ -133,30 +131,16 @@ def _measured(cases: str | None, learn: int | None) -> tuple[str, ...]:
     return measured
 
 
-def _networks(preset: str, network: str | None, sweep: str | None) -> tuple[Any, str, int]:
+def _network(preset: str, own: str | None) -> tuple[Trainable, str, int]:
     """Return what is trained, and the optimizer and examples for a device that it comes with."""
-    if network is not None and sweep is not None:
-        raise QuestionError("--network and --sweep are two networks", "choose one of them")
     (name,) = chosen(preset, NAMES, "preset", "--preset", most=1)
-    if name == TRANSFORMER and network is None and sweep is None:
-        if find_spec("torch") is None:
-            raise AbsentError("the preset transformer is a network of PyTorch's", install("torch"))
-        return (UserNetwork("gpumap.training.transformer:Transformer", name),), "adam", 32
-    known = PRESETS["mlp-small" if name == TRANSFORMER else name]
-    if network is not None:
-        return (UserNetwork(network),), "sgd", known.examples
-    if sweep is None:
-        return (known.network,), known.optimizer, known.examples
-    widths = _widths(sweep)
-    return tuple(of_width(width) for width in widths), known.optimizer, known.examples
-
-
-def _widths(sweep: str) -> tuple[int, ...]:
-    key, equals, sizes = sweep.partition("=")
-    if key != "width" or (equals and not sizes):
-        fix = "write --sweep width, or --sweep width=64:1024:x4"
-        raise QuestionError(f'"{sweep}" is nothing that can be swept', fix)
-    return squares(sizes, "--sweep", "width=") if equals else _WIDTHS
+    if own is not None:
+        return UserNetwork(own), "sgd", _EXAMPLES
+    if name != TRANSFORMER:
+        return PRESETS[name]
+    if find_spec("torch") is None:
+        raise AbsentError("the preset transformer is a network of PyTorch's", install("torch"))
+    return UserNetwork("gpumap.training.transformer:Transformer", name), "adam", 32
 
 
 def _scaling(batch: int | None, each: int | None, preset: int) -> Any:

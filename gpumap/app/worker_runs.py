@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
 from gpumap.app.engines import join, refuse_several
@@ -34,47 +34,34 @@ if TYPE_CHECKING:
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import Maker
     from gpumap.comm.local import Library
-    from gpumap.engine.base import Benchmark, OpenDevices
+    from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
     WorkersFactory = Callable[[OpenDevices | None], Any]
 
 
-class _Shared(Protocol):
-    """What differs between the benchmarks of workers; of a plan there are no devices yet."""
-
-    draft: Draft | None
-
-    def local(self, devices: OpenDevices | None, library: str | None) -> Any: ...
-    def maker(self) -> Callable[[], Maker]: ...
-    def plan(self, bindings: Sequence[Binding], workers: Any) -> Plan: ...
-    def benchmark(self, bindings: Sequence[Binding], workers: Any) -> Benchmark: ...
-
-
 class WorkersRecipe(Recipe):
-    """Recipe of a benchmark between workers; `workers` are made of open devices, or for a plan."""
+    """Recipe of a benchmark between workers: of open devices, or for a plan of none."""
 
     control = False
     instead = "name another --backend, --algorithm or --comm, or map other devices"
+    workers: WorkersFactory  # by how it is measured
+    draft: Draft | None = None  # of the run
 
-    def __init__(self, request: Request, shared: _Shared, workers: WorkersFactory) -> None:
-        super().__init__(request.settings)
-        self._shared, self._workers = shared, workers
+    def local(self, devices: OpenDevices | None, library: str | None) -> Any:
+        """Return the devices of this process as workers, exchanging by a library of theirs."""
+        raise NotImplementedError
 
-    def plan(self, bindings: Sequence[Binding]) -> Plan:
-        """Return what is measured between workers, as far as they are known."""
-        return self._shared.plan(bindings, self._workers(None))
-
-    def benchmark(self, devices: OpenDevices) -> Benchmark:
-        """Return what measures it: what workers can do is known when they are open."""
-        return self._shared.benchmark(devices.bindings, self._workers(devices))
+    def maker(self) -> Callable[[], Maker]:
+        """Return what makes what makes a rank's work, for each group of cases."""
+        raise NotImplementedError
 
 
 class WorkersRun:
     """A benchmark between workers: measured in this process, or as one rank of several."""
 
-    def __init__(self, request: Request, shared: _Shared) -> None:
-        self._request, self._benchmark = request, shared
+    def __init__(self, request: Request, recipe: WorkersRecipe) -> None:
+        self._request, self._recipe = request, recipe
         self._where = request.argument, request.option, request.backend
 
     def run(self, comm: str | None) -> None:
@@ -96,11 +83,11 @@ class WorkersRun:
         def workers(devices: OpenDevices | None) -> Any:
             # NCCL connects devices where it stands, which a dry run may not
             usable = None if library and dry_run else devices
-            return self._benchmark.local(usable, library)
+            return self._recipe.local(usable, library)
 
-        recipe = WorkersRecipe(self._request, self._benchmark, workers)
+        self._recipe.workers = workers
         with self._recorded() as record:
-            run_single_process(record, self._request, recipe)
+            run_single_process(record, self._request, self._recipe)
 
     def _run_ranks(self, engine: str) -> None:
         """Measure between processes: as rank 0, or as a rank that follows it."""
@@ -116,7 +103,7 @@ class WorkersRun:
                 raise
             problem = error
         if world is not None and world.rank > 0:
-            follow(program, world, self._where, limit, self._benchmark.maker())
+            follow(program, world, self._where, limit, self._recipe.maker())
             return
         with self._recorded() as record:
             if problem is not None:
@@ -128,7 +115,7 @@ class WorkersRun:
         from gpumap.app.process_job import ProcessJob
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
-        with ProcessJob(world, record, self._benchmark.maker(), local_rank(program)) as job:
+        with ProcessJob(world, record, self._recipe.maker(), local_rank(program)) as job:
             if self._request.every:
                 message = "--backend all is for the devices of one process"
                 raise QuestionError(message, "name a backend")
@@ -148,13 +135,14 @@ class WorkersRun:
         ours = [rank.process for rank in ranks.table[1:] if rank.host == ranks.table[0].host]
         opening = partial(job.opened, mine)
         found = replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
-        return found, WorkersRecipe(self._request, self._benchmark, lambda _: ranks)
+        self._recipe.workers = lambda _: ranks
+        return found, self._recipe
 
     @contextmanager
     def _recorded(self) -> Iterator[Recording]:
         """Record the run."""
         with recorded("bench", self._request) as record:
-            self._benchmark.draft = record.draft
+            self._recipe.draft = record.draft
             yield record
 
 
@@ -168,15 +156,14 @@ def measure_exchanges(
     names = chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm") if algorithm else ()
     networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
     params = Params(transfers(sizes, NAMED | networks), names)
-    WorkersRun(request, ExchangeBenchmark(params)).run(comm)
+    WorkersRun(request, ExchangeRecipe(request.settings, params)).run(comm)
 
 
-class ExchangeBenchmark:
+class ExchangeRecipe(WorkersRecipe):
     """`bench allreduce` between devices or processes."""
 
-    draft: Draft | None = None
-
-    def __init__(self, params: Params) -> None:
+    def __init__(self, settings: Settings, params: Params) -> None:
+        super().__init__(settings)
         self._params = params
 
     def local(self, devices: OpenDevices | None, library: str | None) -> Ranks:
@@ -189,14 +176,14 @@ class ExchangeBenchmark:
         """Return what makes each rank's exchanges."""
         return lambda: RankExchange
 
-    def plan(self, bindings: Sequence[Binding], workers: Ranks) -> Plan:
-        """Return what is measured between ranks."""
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return what is measured between ranks, as far as they are known."""
         check_request(bindings, self._params)
-        return plan(bindings, workers, self._params)
+        return plan(bindings, self.workers(None), self._params)
 
-    def benchmark(self, bindings: Sequence[Binding], workers: Ranks) -> AllReduce:
-        """Return what measures it."""
-        return AllReduce(bindings, workers, self._params)
+    def benchmark(self, devices: OpenDevices) -> AllReduce:
+        """Return what measures it: what ranks can do is known when they are open."""
+        return AllReduce(devices.bindings, self.workers(devices), self._params)
 
 
 def connector(library: str) -> Callable[[Sequence[Any]], Library]:

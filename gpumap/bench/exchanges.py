@@ -79,8 +79,22 @@ def _modulus(ranks: int) -> int:
     return next((prime for prime in _PRIMES if prime * ranks <= _EXACT), 1)
 
 
-class LocalRanks:
-    """The sessions of a map as ranks, in one process."""
+class Local:
+    """The devices of this process, between which something is measured."""
+
+    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
+        """Return all bindings."""
+        return bindings
+
+    def without_kernels(self, sessions: Iterable[Session]) -> Reason | None:
+        """Return why these sessions cannot add up what others send, or train."""
+        lacking = [s.device.backend for s in sessions if "kernels" not in s.features]
+        text = f"{lacking[0]} runs no kernels of gpumap's" if lacking else ""
+        return Reason("unsupported", text) if lacking else None
+
+
+class LocalRanks(Local):
+    """The sessions of a map as ranks."""
 
     algorithms: tuple[str, ...] = ("host", "ring")
     shortest = COMPARABLE  # seconds of a sample
@@ -93,17 +107,9 @@ class LocalRanks:
         if comm in LIBRARIES:
             self.algorithms = ("native",)
 
-    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return all bindings."""
-        return bindings
-
     def skip(self, job: Job) -> Reason | None:
         """Return why a job cannot be done here."""
-        lacking = [s.device for s in self._sessions if "kernels" not in s.features]
-        if job.algorithm not in ("native", "host") and lacking:
-            text = f"{lacking[0].backend} runs no kernels of gpumap's, to add what arrives"
-            return Reason("unsupported", text)
-        return None
+        return self.without_kernels(self._sessions) if job.algorithm == "ring" else None
 
     def begin(self) -> None:
         """Release nothing: all buffers belong to an iteration."""

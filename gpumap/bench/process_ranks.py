@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.exchanges import Exchanging, Summand
 from gpumap.dtypes import np
 from gpumap.engine.base import COMPARABLE
-from gpumap.errors import (
-    AbsentError,
-    DeviceError,
-    Diverged,
-    GpumapError,
-    OutOfMemory,
-    QuestionError,
-    Unsupported,
-    WrongDataError,
-)
+from gpumap.errors import AbsentError, GpumapError, OutOfMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -46,9 +37,6 @@ _COMMAND = 0.01  # share of a sample that its command takes, at most
 _LONGEST = 0.05  # seconds of a sample for that: a command that takes longer meets other work
 _TRIES = 5
 _SHOWN = 200  # characters of an engine's message
-_ERRORS = {
-    kind.code: kind for kind in (Diverged, OutOfMemory, QuestionError, Unsupported, WrongDataError)
-}
 
 
 def broken(error: Exception) -> str:
@@ -147,14 +135,14 @@ class Member:
         return self._answers(lambda: work and getattr(work, what)(*arguments))
 
     def _answers(self, action: Callable[[], Any]) -> Any:
-        """Gather what each rank's action comes to, or its error: code, text and fix."""
+        """Gather what each rank's action comes to, or its error: kind, text and fix."""
         problem, answer = None, None
         try:
             answer = action()
         except GpumapError as error:
-            problem = (error.code, str(error), error.diagnostics[0].hint)
+            problem = (type(error), str(error), error.diagnostics[0].hint)
         except MemoryError:
-            problem = (OutOfMemory.code, "no room for the buffers", None)
+            problem = (OutOfMemory, "no room for the buffers", None)
         mine = problem, answer
         every = self.comm.gather(mine if self.comm.rank else (problem, None))
         return [mine, *every[1:]]  # what rank 0 answers may be large, and is here
@@ -260,8 +248,8 @@ class ProcessRanks:
         answers = self.call(*command)
         for info, (problem, _) in zip(self.table, answers, strict=True):
             if problem is not None:
-                code, text, hint = problem
-                raise _ERRORS.get(code, DeviceError)(f"{info.label}: {text}", hint)
+                kind, text, hint = problem
+                raise kind(f"{info.label}: {text}", hint)
         return [answer for _, answer in answers]
 
     def end(self) -> None:

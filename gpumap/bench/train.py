@@ -13,6 +13,7 @@ second, phases are seconds per 5120 examples (Theano-MPI's unit). What a step is
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from math import ceil, isfinite
 from statistics import fmean
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from gpumap.engine.base import Iteration
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job
-    from gpumap.training.tasks import Trainable
 
     Workers = LocalWorkers | ProcessRanks
 
@@ -58,15 +58,13 @@ def counts(names: int) -> list[int]:
 
 
 def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
-    """Return a group for each network."""
-    groups = tuple(_group(bindings, workers, params, network) for network in params.networks)
-    largest = max(network.parameters for network in params.networks) * ITEM
-    about = []
-    for network in params.networks:
-        about += [f"network {network.name}: {network.parameters:,} parameters, {params.optimizer}"]
-        about += [f"  {line}" for line in network.about()]
+    """Return the group of the network."""
+    network = params.network
+    about = [f"network {network.name}: {network.parameters:,} parameters, {params.optimizer}"]
+    about += [f"  {line}" for line in network.about()]
     about += [divided(bindings[:count], params) for count in counts(len(bindings))]
-    return Plan(groups, _memory(bindings, workers, params), largest, tuple(about))
+    memory, largest = _memory(bindings, workers, params), network.parameters * ITEM
+    return Plan((_group(bindings, workers, params),), memory, largest, tuple(about))
 
 
 class Train(Benchmark):
@@ -120,9 +118,9 @@ class Train(Benchmark):
         return metrics
 
     def _job(self, case: Case) -> Job:
-        network, rule = str(case.params["network"]), str(case.params.get("rule", ""))
-        whole, rates = case.name == "step", self._params.rates
-        return job_of(self._params, Spec(network, rule, case.names, whole, rates, self._all))
+        rule, whole = str(case.params.get("rule", "")), case.name == "step"
+        spec = Spec(rule, case.names, whole, self._params.rates, self._all)
+        return job_of(self._params, spec)
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
         training.poison()
@@ -203,12 +201,10 @@ def _check_parts(bindings: Sequence[Binding], params: Params) -> None:
 
 
 def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tuple[float, ...]:
-    """Measure the examples per second of each device, all computing, on the largest network."""
+    """Measure the examples per second of each device, all computing."""
     if len(bindings) == 1 or workers.skip(bindings) is not None:
         return ()
-    network = max(params.networks, key=lambda network: network.parameters)
-    names = tuple(binding.name for binding in bindings)
-    job = job_of(params, Spec(network.name, "", names, whole=False))
+    job = job_of(params, Spec("", tuple(binding.name for binding in bindings), whole=False))
     training = Training(workers, job)
     training.poison()
     for _ in range(2):  # the first one is slower
@@ -221,14 +217,12 @@ def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tup
     return tuple(count / seconds for count, seconds in zip(counts, spent, strict=True))
 
 
-def _group(
-    bindings: Sequence[Binding], workers: Workers, params: Params, network: Trainable
-) -> Group:
-    """Return the cases of a network: whole steps on one device and on all matter most.
+def _group(bindings: Sequence[Binding], workers: Workers, params: Params) -> Group:
+    """Return the cases: whole steps on one device and on all matter most.
 
     What is to be learned is learned by every step, however long that takes.
     """
-    cases = tuple(_cases(bindings, workers, params, network))
+    cases, name = tuple(_cases(bindings, workers, params)), params.network.name
     steps = tuple(index for index, case in enumerate(cases) if case.name == "step")
     extremes = (1, len(bindings))
 
@@ -236,22 +230,20 @@ def _group(
         return index not in steps, len(cases[index].bindings) not in extremes
 
     if params.learn:
-        return Group(cases, network.name, (steps,), COMPARABLE, insists=True)
+        return Group(cases, name, (steps,), COMPARABLE, insists=True)
     order = tuple((index,) for index in sorted(range(len(cases)), key=rank))
     first = sum(rank(index) == (False, False) for index in steps)
-    return Group(cases, network.name, order, COMPARABLE, first=first)
+    return Group(cases, name, order, COMPARABLE, first=first)
 
 
-def _cases(
-    bindings: Sequence[Binding], workers: Workers, params: Params, network: Trainable
-) -> Iterator[Case]:
+def _cases(bindings: Sequence[Binding], workers: Workers, params: Params) -> Iterator[Case]:
     references: dict[str, str] = {}
     for count in counts(len(bindings)):
         used = tuple(bindings[:count])
-        for name, keys in _requested_cases(params, workers, network, count):
+        for name, keys in _requested_cases(params, workers, count):
             skip = workers.skip(used)
             batch = sum(params.parts(count))
-            operations = network.operations(batch * int(keys["steps"]))
+            operations = params.network.operations(batch * int(keys["steps"]))
             work = Work(count if operations else 0, operations)
             against = references.get(name) if count > 1 and skip is None else None
             case = Case(KEY, name, {**keys, "batch": batch}, used, work, against, skip)
@@ -261,11 +253,11 @@ def _cases(
 
 
 def _requested_cases(
-    params: Params, workers: Workers, network: Trainable, count: int
+    params: Params, workers: Workers, count: int
 ) -> Iterator[tuple[str, dict[str, Param]]]:
     """Yield each case on so many devices; on one no rule exchanges anything, and one row does."""
     keys: dict[str, Param] = {
-        "network": network.name,
+        "network": params.network.name,
         "scaling": params.scaling.how,
         "comm": workers.comm,
     }
@@ -303,32 +295,27 @@ def _phases(
 
 
 def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> dict[str, int]:
-    """Return the bytes that the largest network takes, by device id, and on the host.
+    """Return the bytes that the network takes, by device id, and on the host.
 
     A worker has its replica, what the optimizer remembers and room for an exchange, which takes no
     more than the parameters do. Of processes that room is in the host's memory, and each of them
     has parameters of its own there. What a rule exchanges through the host is there once for each
     worker, and once where it goes; of gosgd what is sent, twice more.
     """
-    local, memory = list(workers.local_bindings(bindings)), {"host": 0}
+    local, network = list(workers.local_bindings(bindings)), params.network
     most, processes = params.most(len(bindings)), workers.comm not in _ONE_PROCESS
     exchanges = counts(len(bindings))[1:] if "step" in params.cases else []
     on_host = (5 + bool(exchanges)) * len(local) if processes else 5
     through = [rule for rule in params.rules if rule.asynchronous or params.algorithm == "host"]
     for count in exchanges:
         on_host += sum(3 * count if rule.name == "gosgd" else count + 1 for rule in through)
-    for network in params.networks:
-        parameters = network.parameters * ITEM
-        batch = max(network.memory(most) - 2 * parameters, 0)  # on the host no more than there
-        room = parameters if exchanges and not processes else 0
-        each = network.memory(most) + STATES[params.optimizer] * parameters + room
-        taken = dict.fromkeys((b.device.id for b in local), 0)
-        for binding in local:
-            taken[binding.device.id] += each
-        host = len(local) * batch + on_host * parameters
-        for device, nbytes in {**taken, "host": host}.items():
-            memory[device] = max(memory.get(device, 0), nbytes)
-    return memory
+    parameters = network.parameters * ITEM
+    batch = max(network.memory(most) - 2 * parameters, 0)  # on the host no more than there
+    room = parameters if exchanges and not processes else 0
+    each = network.memory(most) + STATES[params.optimizer] * parameters + room
+    workers_of = Counter(binding.device.id for binding in local)
+    memory = {device: workers * each for device, workers in workers_of.items()}
+    return {**memory, "host": len(local) * batch + on_host * parameters}
 
 
 SPEC = BenchmarkSpec(
@@ -343,7 +330,6 @@ SPEC = BenchmarkSpec(
     columns=train_table.COLUMNS,
     title=train_table.title,
     legend=train_table.legend,
-    remarks=train_table.remarks,
     speedups=True,
     how=("network", "rule", "algorithm"),
     headline=train_table.headline,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import Column
-from gpumap.figures import estimate, spread
+from gpumap.figures import spread
 from gpumap.judge.doubts import about, doubtful, single_device, unsupported
-from gpumap.judge.inconclusive import ENOUGH, conclusive
+from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import answer, interval, percent, value
 from gpumap.model import Estimate
 from gpumap.model.measurements import PHASES
@@ -45,31 +45,6 @@ def legend(rows: Sequence[Measurement]) -> Iterator[str]:
     """Yield what the columns hold."""
     if any(row.status == "ok" for row in rows):
         yield "train+comm, sync and wait (input, its copy): seconds per 5120 examples"
-
-
-def remarks(rows: Sequence[Measurement]) -> Iterator[str]:
-    """Yield from which network of a sweep on two devices are clearly faster than one; sizes grow.
-
-    There is none where one of the rows has too few samples for an interval.
-    """
-    networks = list(dict.fromkeys(StepKey.of(row.case).network for row in rows))
-    steps = [row for row in rows if row.case.name == "step" and row.status == "ok"]
-    pairs = [row for row in steps if len(row.case.names) <= 2]  # noqa: PLR2004 - a second device
-    gains = {
-        StepKey.of(row.case).network: row.metrics["speedup"]
-        for row in pairs
-        if "speedup" in row.metrics
-    }
-    faster = [name for name in networks if name in gains and gains[name].low > 1.0]
-    if len(networks) == 1 or not gains or len(conclusive(pairs)) < len(pairs):
-        return
-    if not faster:
-        yield "a second device breaks even for none of these networks"
-    elif networks[networks.index(faster[0]) :] == faster:
-        yield f"a second device breaks even at {faster[0]}: {estimate(gains[faster[0]])} times"
-    else:
-        these = ", ".join(faster)
-        yield f"a second device breaks even for {these}, and not for all that are larger"
 
 
 def rule(case: Case) -> str:
@@ -143,11 +118,9 @@ _MAIN = 0.1  # of a step: less is no cause
 
 
 def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
-    """Return what the most devices gain on the last network, by the rule that gains most."""
+    """Return what the most devices gain, by the rule that gains most."""
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
-    networks = list(dict.fromkeys(str(row.case.params.get("network")) for row in rows))
-    rows = [row for row in rows if row.case.params.get("network") == networks[-1]]
     rows = [row for row in rows if row.case.name == "step"] or rows
     most = max(len(row.case.names) for row in rows)
     several = [row for row in rows if len(row.case.names) == most]

@@ -7,14 +7,15 @@ threads of this process, or by rank 0 of a job to all of its processes.
 from __future__ import annotations
 
 import sys
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, cast
 
+from gpumap.bench.exchanges import Local
 from gpumap.comm.local import exchange
 from gpumap.comm.threads import Ranks
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import HOLDS, hollow_array, is_hollow, judged, lighten, played, worse
-from gpumap.model import Reason, replace
+from gpumap.model import replace
 from gpumap.model.measurements import PHASES
 from gpumap.training import steps
 from gpumap.training.jobs import EPOCH, job_of
@@ -23,7 +24,7 @@ from gpumap.training.ranks import RankTraining
 from gpumap.training.steps import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.backends.base import Buffer, Clock, Session
     from gpumap.bench.exchanges import Command
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gpumap.comm.threads import Threads
     from gpumap.dtypes import Array
     from gpumap.engine.base import Events
-    from gpumap.model import Binding, Check
+    from gpumap.model import Binding, Check, Reason
     from gpumap.training.jobs import Job, Params, Spec
 
 
@@ -96,25 +97,14 @@ class Training(Iteration):
 # --- the devices of this process
 
 
-class NoExamples(Order):
-    """Examples that have no data."""
-
-    def __init__(self, network: Any) -> None:
-        super().__init__(EPOCH, 0)
-        self._network = network
-
-    def numbers(self, start: int, stop: int) -> Any:
-        """Return the places themselves."""
-        return range(start, stop)
-
-    def batch(self, numbers: Any) -> tuple[Any, Any]:
-        """Return arrays of the shapes of so many examples."""
-        widths = self._network.inputs, self._network.last.units
-        x, y = (hollow_array((len(numbers), width)) for width in widths)
-        return x, y
+def hollow_batch(network: Network, numbers: Array) -> tuple[Any, Any]:
+    """Return arrays without data, of the shapes of so many examples."""
+    widths = network.inputs, network.last.units
+    x, y = (hollow_array((len(numbers), width)) for width in widths)
+    return x, y
 
 
-class LocalWorkers:
+class LocalWorkers(Local):
     """A worker for each session; several trainings of one group share them, one after the other."""
 
     def __init__(
@@ -127,21 +117,12 @@ class LocalWorkers:
         self.comm = "local" if library is None else "nccl"
         self._sessions, self._clock, self._library = sessions, clock, library
         self._workers: dict[str, Worker] = {}
-        self._ranks: dict[int, Ranks] = {}
         self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
-
-    def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return all bindings."""
-        return bindings
 
     def skip(self, bindings: Sequence[Binding]) -> Reason | None:
         """Return why they cannot train."""
         opened = [self._sessions[b.name] for b in bindings if b.name in self._sessions]
-        lacking = [session for session in opened if "kernels" not in session.features]
-        if lacking:
-            text = f"{lacking[0].device.backend} runs no kernels of gpumap's"
-            return Reason("unsupported", text)
-        return None
+        return self.without_kernels(opened)
 
     def begin(self) -> None:
         """Release the buffers of earlier trainings."""
@@ -156,9 +137,11 @@ class LocalWorkers:
         assert self._clock is not None  # a plan alone has none
         clock = self._clock
         workers = [self._worker(name, job) for name in job.spec.names]
-        ranks = self._threads(len(workers))
+        ranks = Ranks(len(workers), self._join, clock)
         if self._is_hollow(job):
-            job = replace(job, data=NoExamples(job.network), hollow=True)
+            network = cast("Network", job.network)  # a user's is not
+            data = Order(EPOCH, job.params.seed, partial(hollow_batch, network))
+            job = replace(job, data=data, hollow=True)
 
         def make(comm: Threads) -> RankTraining:
             worker, number = workers[comm.rank], comm.rank
@@ -178,11 +161,6 @@ class LocalWorkers:
         nbytes = ITEM * job.network.parameters
         first = self._sessions[job.spec.names[0]]
         return played(work, first, nbytes) if self._is_hollow(job) else work
-
-    def _threads(self, size: int) -> Ranks:
-        if size not in self._ranks:
-            self._ranks[size] = Ranks(size, self._join, self._clock)
-        return self._ranks[size]
 
     def _join(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
         """Return the exchange of a buffer of each rank."""

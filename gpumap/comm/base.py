@@ -54,7 +54,6 @@ class Comm(Protocol):
     name: str  # local, mpi, torch
     rank: int
     size: int
-    failures: tuple[type[Exception], ...]  # raised where another rank is gone
 
     def broadcast(self, what: Any = None) -> Any:
         """Return the object of rank 0, on every rank."""
@@ -96,15 +95,14 @@ class Comm(Protocol):
         """Let all ranks call what rank 0 serves, until no second number was answered to each."""
         ...
 
-    def close(self) -> None:
-        """Leave the other ranks."""
-
 
 # --- ranks that are processes
 
 
 class ProcessComm(Comm, Protocol):
     """Ranks that are processes: an engine says how it carries, the rest is here."""
+
+    failures: tuple[type[Exception], ...]  # raised where another rank is gone
 
     def part(self, size: int) -> ProcessComm | None:
         """Return the first ranks as an engine of their own, on each of them; collective.
@@ -120,6 +118,9 @@ class ProcessComm(Comm, Protocol):
 
     def abort(self) -> None:
         """End all ranks, as one that has failed."""
+
+    def close(self) -> None:
+        """Leave the other ranks."""
 
     def meet(self, session: Session, then: Callable[[], object] | None = None) -> Sequence[Mark]:
         """Wait for this rank's device, and for every other rank; exchange."""

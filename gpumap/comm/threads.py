@@ -115,7 +115,6 @@ class Threads:
     """The ranks that are threads of this process, as one of them sees them."""
 
     name = "local"
-    failures: tuple[type[Exception], ...] = (_Ended,)
 
     def __init__(self, rank: int, ranks: Ranks) -> None:
         self.rank, self.size, self._ranks = rank, ranks.size, ranks
@@ -193,9 +192,6 @@ class Threads:
                 return answer
 
         yield ask
-
-    def close(self) -> None:
-        """Do nothing: the threads are of who has started them."""
 
     def _meet(self, what: Any, action: Callable[[list[Any]], Any]) -> Any:
         """Bring something to a meeting of all ranks; return what the last one makes of it all."""

@@ -23,12 +23,6 @@ _STEPS = 10_000_000
 )
 @setting("--network", metavar="MODULE:CLASS", help="A network of your own, in place of a preset.")
 @setting(
-    "--sweep",
-    metavar="width[=SIZES]",
-    help="Networks of several widths, in place of a preset: find the smallest that a "
-    "second device speeds up; width=64,256 or width=64:1024:x4 lists them.",
-)
-@setting(
     "--rule",
     metavar="NAMES",
     default="bsp",

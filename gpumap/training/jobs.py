@@ -34,9 +34,9 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """Parameters of `bench train`: networks, rules and cases."""
+    """Parameters of `bench train`: the network, rules and cases."""
 
-    networks: tuple[Trainable, ...]
+    network: Trainable
     rules: tuple[RuleSpec, ...]
     scaling: Scaling
     optimizer: str
@@ -63,7 +63,6 @@ class Params:
 class Spec:
     """Key of a training job, which all processes with the same `Params` can resolve."""
 
-    network: str
     rule: str
     names: tuple[str, ...]
     whole: bool  # with exchange and update
@@ -77,12 +76,16 @@ class Job:
 
     spec: Spec
     params: Params
-    network: Trainable
     rule: RuleSpec
     data: Order
     counts: tuple[int, ...]  # examples of a batch that each worker has
     most: int  # examples of a worker, in any job of its group
     hollow: bool = False  # of scripted devices that have no data
+
+    @property
+    def network(self) -> Trainable:
+        """Return what is trained."""
+        return self.params.network
 
     @cached_property
     def initial(self) -> Array:
@@ -136,9 +139,8 @@ def _initial(network: Trainable, seed: int) -> Array:
 def job_of(params: Params, spec: Spec) -> Job:
     """Return the job of a key."""
     params = replace(params, rates=spec.rates)
-    network = next(network for network in params.networks if network.name == spec.network)
     rule = next((rule for rule in params.rules if rule.name == spec.rule), params.rules[0])
     workers = len(spec.names)
     most = params.most(max(spec.all, workers))
-    data = network.data(EPOCH, params.seed)
-    return Job(spec, params, network, rule, data, params.parts(workers), most)
+    data = params.network.data(EPOCH, params.seed)
+    return Job(spec, params, rule, data, params.parts(workers), most)

@@ -20,7 +20,7 @@ from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Buffer, Session
 
@@ -110,9 +110,9 @@ class Network:
         """Yield where each layer's parameters are."""
         return (slice(weights.start, biases.stop) for weights, biases, _ in self.slots)
 
-    def data(self, count: int, seed: int) -> Examples:
+    def data(self, count: int, seed: int) -> Order:
         """Return so many examples."""
-        return Examples(self.inputs, self.last.units, count, seed)
+        return Order(count, seed, Examples(self.inputs, self.last.units, seed).batch)
 
     def model(self, session: Session, most: int) -> Replica:
         """Return a replica for batches of up to `most` examples."""
@@ -158,7 +158,22 @@ class Network:
         return result
 
 
-class Replica:
+class Model:
+    """Parameters on a session, and their gradient."""
+
+    def __init__(self, session: Session, parameters: int) -> None:
+        """Take memory; raises OutOfMemory, or Unsupported where the session runs no kernels."""
+        require(session, "kernels", "training a network")
+        self.session = session
+        self.weights: Buffer = session.empty((parameters,), "float32")
+        self.gradient: Buffer = session.empty((parameters,), "float32")
+
+    def put(self, parameters: Array) -> None:
+        """Queue the copy of parameters to the device."""
+        self.session.upload(parameters, self.weights)
+
+
+class Replica(Model):
     """A network on a session, with room for a batch: parameters, activations and gradient."""
 
     def __init__(self, network: Network, session: Session, most: int) -> None:
@@ -168,10 +183,8 @@ class Replica:
             Unsupported: the session runs no kernels.
             OutOfMemory: there is no room.
         """
-        require(session, "kernels", "training a network")
-        self.network, self.session = network, session
-        self.weights: Buffer = session.empty((network.parameters,), "float32")
-        self.gradient: Buffer = session.empty((network.parameters,), "float32")
+        super().__init__(session, network.parameters)
+        self.network = network
         self._activations = [session.empty((most, n), "float32") for n in network.widths]
         self._target = session.empty((most, network.last.units), "float32")
         widest = max(network.widths[1:])
@@ -179,10 +192,6 @@ class Replica:
         self._ones = session.empty((most, 1), "float32")
         session.run("fill", self._ones, 1.0, size=most)
         self.examples = 0
-
-    def put(self, parameters: Array) -> None:
-        """Queue the copy of parameters to the device."""
-        self.session.upload(parameters, self.weights)
 
     def load(self, x: Array, y: Array) -> None:
         """Queue the copy of a batch to the device; x (examples, inputs), y (examples, units)."""
@@ -276,34 +285,21 @@ def nbytes(network: str) -> int:
     return PARAMETERS[network] * 4  # float32
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """A network that can be trained here, and how: examples are those of each device."""
-
-    network: Network
-    optimizer: str
-    examples: int
-
-
 def _mlp(name: str, inputs: int, *hidden: tuple[int, Activation]) -> Network:
     layers: tuple[tuple[int, Activation], ...] = (*hidden, (1, "sigmoid"))
     return Network(name, inputs, tuple(Layer(*layer) for layer in layers))
 
 
+# networks that can be trained here, with an optimizer, and the examples of each device
 PRESETS = {
-    "mlp41m": Preset(
+    "mlp41m": (
         _mlp("mlp41m", 8000, (4000, "tanh"), (2000, "relu"), (500, "relu"), (300, "relu")),
         "adam",
         2048,
     ),
-    "mlp-small": Preset(_mlp("mlp-small", 512, (512, "tanh"), (128, "relu")), "adam", 256),
+    "mlp-small": (_mlp("mlp-small", 512, (512, "tanh"), (128, "relu")), "adam", 256),
 }
 NAMES = (*PRESETS, TRANSFORMER)
-
-
-def of_width(width: int) -> Network:
-    """Return a network of a sweep: `width` numbers, and as many units in each of two layers."""
-    return _mlp(f"mlp-{width}", width, (width, "relu"), (width, "relu"))
 
 
 _HIDDEN, _ORDER, _EXAMPLES = 1, 2, 3  # what a stream of random numbers is for
@@ -314,10 +310,10 @@ _KEYS = 1 << 64  # of Philox: a seed may be larger
 
 
 class Order:
-    """The numbers of so many examples, in an order that is new in each epoch."""
+    """So many examples, in an order that is new in each epoch; `batch` makes some by number."""
 
-    def __init__(self, count: int, seed: int) -> None:
-        self.count, self._seed = count, seed
+    def __init__(self, count: int, seed: int, batch: Callable[[Array], tuple[Any, Any]]) -> None:
+        self.count, self._seed, self.batch = count, seed, batch
         self._shuffled = -1, np.empty(0, np.int64)  # an epoch and its order: ranks share it
 
     def numbers(self, start: int, stop: int) -> Array:
@@ -337,21 +333,16 @@ class Order:
             start += last - first
         return np.concatenate(numbers) if numbers else np.empty(0, np.int64)
 
-    def batch(self, numbers: Array) -> tuple[Any, Any]:
-        """Return examples by their numbers."""
-        raise NotImplementedError
 
-
-class Examples(Order):
-    """So many examples for a network: seeded, float32, and worth learning.
+class Examples:
+    """The examples of a network: seeded, float32, and worth learning.
 
     An example is a function of the seed and of its own number: whoever makes it, in whatever batch,
     gets the same one. Its numbers are uniform in [0, 1), its targets the sides of hidden planes.
     """
 
-    def __init__(self, inputs: int, units: int, count: int, seed: int) -> None:
-        super().__init__(count, seed)
-        self._inputs = inputs
+    def __init__(self, inputs: int, units: int, seed: int) -> None:
+        self._inputs, self._seed = inputs, seed
         drawn = np.random.default_rng((seed, _HIDDEN)).standard_normal((inputs, units))
         self._hidden = np.rint(drawn * _PARTS) / _PARTS
 

@@ -25,17 +25,16 @@ from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError
-from gpumap.training.network import ITEM, Network, Order
+from gpumap.training.network import ITEM, Model, Network, Order
 from gpumap.training.torch_module import METHODS as MODULE_METHODS
 from gpumap.training.torch_module import TorchNetwork, is_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.backends.base import Buffer, Session
+    from gpumap.backends.base import Session
 
 
 _METHODS = ("batch", "gradients")
@@ -55,6 +54,7 @@ class UserNetwork:
 
     def __init__(self, text: str, name: str | None = None) -> None:
         self._text, self.name = text, name or text
+        self._lock = threading.Lock()
 
     @cached_property
     def _class(self) -> Any:
@@ -111,9 +111,20 @@ class UserNetwork:
             yield slice(start, start + array.size)
             start += array.size
 
-    def data(self, count: int, seed: int) -> UserData:
+    def data(self, count: int, seed: int) -> Order:
         """Return examples that the class makes."""
-        return UserData(self.name, self._first, count, seed)
+        return Order(count, seed, self._batch)
+
+    def _batch(self, numbers: Array) -> tuple[Any, Any]:
+        """Return examples by their numbers; ranks of one process share the object."""
+        network = self._first
+        with self._lock, _running(self.name, "batch failed"):
+            x, y = network.batch(numbers)
+            count = len(x)
+        if count != len(numbers):
+            message = f"batch made {count} examples, and {len(numbers)} were requested"
+            raise _refused(self.name, message)
+        return x, y
 
     def model(self, session: Session, most: int) -> UserModel:  # noqa: ARG002 - it is elsewhere
         """Return an object of the class, with its parameters on a session."""
@@ -135,40 +146,13 @@ class UserNetwork:
             return float(getattr(other, method)(x, y))
 
 
-class UserData(Order):
-    """Examples that the user's class makes."""
-
-    def __init__(self, name: str, net: Any, count: int, seed: int) -> None:
-        super().__init__(count, seed)
-        self._name, self._net = name, net
-        self._lock = threading.Lock()  # ranks of one process share the object
-
-    def batch(self, numbers: Array) -> tuple[Any, Any]:
-        """Return examples by their numbers."""
-        with self._lock, _running(self._name, "batch failed"):
-            x, y = self._net.batch(numbers)
-            count = len(x)
-        if count != len(numbers):
-            message = f"batch made {count} examples, and {len(numbers)} were requested"
-            raise _refused(self._name, message)
-        return x, y
-
-
-class UserModel:
+class UserModel(Model):
     """An object of the user's class: it computes where it likes, and is exchanged on a session."""
 
     def __init__(self, name: str, net: Any, session: Session) -> None:
-        require(session, "kernels", "training a network")
+        super().__init__(session, sum(array.size for array in _arrays(name, net)))
         self._name, self._net = name, net
-        self.session = session
-        size = sum(array.size for array in _arrays(name, net))
-        self.weights: Buffer = session.empty((size,), "float32")
-        self.gradient: Buffer = session.empty((size,), "float32")
         self._batch: tuple[Any, Any] = (None, None)
-
-    def put(self, parameters: Array) -> None:
-        """Queue the copy of parameters to the device."""
-        self.session.upload(parameters, self.weights)
 
     def load(self, x: Any, y: Any) -> None:
         """Store a batch: the class copies it to where it computes."""

@@ -76,7 +76,7 @@ def allreduce(here):
 def train(here, params=None):
     in_step = (name for name in RULES if name not in ("easgd", "gosgd"))  # whose pace data change
     rules = tuple(RuleSpec(name, tau=2, chance=0.5) for name in in_step)
-    params = params or TrainParams((NET,), rules, Scaling("weak", 64), "adam", 0.001)
+    params = params or TrainParams(NET, rules, Scaling("weak", 64), "adam", 0.001)
     return Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
 
 
@@ -155,7 +155,7 @@ def test_devices_multiply_what_no_host_could_hold():
 @pytest.mark.parametrize("learn", [0, 128])
 def test_what_is_to_be_learned_is_computed(learn):
     here = opened(gpu(0), gpu(1))
-    params = TrainParams((NET,), (RuleSpec("bsp"),), Scaling("weak", 64), "sgd", 0.1, learn=learn)
+    params = TrainParams(NET, (RuleSpec("bsp"),), Scaling("weak", 64), "sgd", 0.1, learn=learn)
     steps = [r for r in rows_on(here, train(here, params), QUICK) if r.case.name == "step"]
     assert {bool(learn)} == {"loss" in row.metrics for row in steps}
     assert {SCRIPTED if not learn else "float32 reference"} == {row.check.method for row in steps}

@@ -13,7 +13,7 @@ from gpumap.engine.verify import judged, lighten
 from gpumap.errors import QuestionError
 from gpumap.model import replace
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
-from gpumap.training.network import Examples, Layer, Network
+from gpumap.training.network import Examples, Layer, Network, Order
 from gpumap.training.optimizers import OPTIMIZERS
 from gpumap.training.ranks import PHASES
 from gpumap.training.rules import RULES, RuleSpec
@@ -25,9 +25,9 @@ ALL = tuple(RuleSpec(name) for name in RULES)
 EXACT = {"rate": 2.0**31, "latency": 2.0**-10, "bandwidth": 2.0**24}
 
 
-def asked(*rules, networks=(TASK,), scaling=WEAK, **others):
+def asked(*rules, network=TASK, scaling=WEAK, **others):
     given_ = {"optimizer": "sgd", "rate": 0.1} | others
-    return Params(networks, rules or (RuleSpec("bsp"),), scaling, **given_)
+    return Params(network, rules or (RuleSpec("bsp"),), scaling, **given_)
 
 
 def training(names, params):
@@ -53,7 +53,7 @@ def measured(names, params, slow=1):
 
 def job(rule, names, **others):
     named = tuple("abcdefgh"[:names])
-    return job_of(asked(rule, **others), Spec(TASK.name, rule.name, named, whole=True))
+    return job_of(asked(rule, **others), Spec(rule.name, named, whole=True))
 
 
 @pytest.mark.parametrize(("names", "found"), [
@@ -95,14 +95,13 @@ def test_a_step_makes_its_batch_and_a_gradient_keeps_it():
     here = world(gpu(0), gpu(1))
     taken = []
 
-    class Data(Examples):
-        def batch(self, numbers):
-            taken.append(tuple(numbers.tolist()))
-            return super().batch(numbers)
+    def batch(numbers):
+        taken.append(tuple(numbers.tolist()))
+        return Examples(8, 1, 1).batch(numbers)
 
-    data = Data(8, 1, 1024, 1)
+    data = Order(1024, 1, batch)
     for whole in (False, True):
-        known = job_of(asked(), Spec(TASK.name, "bsp", ("a", "b"), whole=whole))
+        known = job_of(asked(), Spec("bsp", ("a", "b"), whole=whole))
         made = Training(LocalWorkers(here.sessions, here.clock), replace(known, data=data))
         made.poison()
         made.run(3)
@@ -157,7 +156,7 @@ def paced(rule, rates=(1.0, 0.5), bandwidth=1e10, **others):
     for session in here.sessions.values():
         lighten(session)
     others = {"scaling": Scaling("weak", 1024)} | others
-    params = asked(rule, networks=(wide,), cases=("step",), **others)
+    params = asked(rule, network=wide, cases=("step",), **others)
     benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
     return rows_on(here, benchmark, replace(SETTINGS, budget=60.0, blocks=2))[-1], wide
 
@@ -191,7 +190,7 @@ DEEP = Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmo
 ])  # fmt: skip
 def test_the_plan_has_the_memory_that_is_taken(counted, optimizer, rules):
     scaling = Scaling("weak", 4)
-    params = asked(*rules, networks=(LARGE,), scaling=scaling, optimizer=optimizer, learn=1)
+    params = asked(*rules, network=LARGE, scaling=scaling, optimizer=optimizer, learn=1)
     here = world(gpu(0), gpu(1), kind=counted)
     benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
     rows_on(here, benchmark, replace(SETTINGS, budget=0.0, blocks=1))
@@ -201,7 +200,7 @@ def test_the_plan_has_the_memory_that_is_taken(counted, optimizer, rules):
 
 
 def test_what_trained_to_no_number_is_not_learned():
-    params = asked(*ALL, networks=(DEEP,), rate=1e30, learn=480, cases=("step",))
+    params = asked(*ALL, network=DEEP, rate=1e30, learn=480, cases=("step",))
     found, benchmark = training(2, params)
     rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))
     assert {(row.status, row.reason.code) for row in rows} == {("failed", "diverged")}

@@ -82,12 +82,12 @@ with device() as session:
     # as `bench train` lets the first rank, the first two, and so on train by what rank 0 serves;
     # a group is made by all ranks, and these are the first ones
     rules = tuple(RuleSpec(name) for name in ("easgd", "gosgd"))
-    params = Params((NET,), rules, Scaling("weak", 24), optimizer="sgd", rate=0.1)
+    params = Params(NET, rules, Scaling("weak", 24), optimizer="sgd", rate=0.1)
     maker = TrainingMaker(params, Clock(), {})
     for count in range(1, ranks + 1):
         for rule in ("easgd", "gosgd"):
             names = tuple("abc"[:count])
-            work = maker(Spec("small", rule, names, whole=True, all=ranks), comm, session)
+            work = maker(Spec(rule, names, whole=True, all=ranks), comm, session)
             comm.barrier()
             assert (work is None) == (rank >= count)
             if work is not None:

@@ -47,8 +47,8 @@ EXACT = "rank_checks:Exact"
 
 def training(comm, session, rule, network=NET, rate=1e-30, each=EACH):
     """Return this rank's part of a training, in which nothing is learned."""
-    params = Params((network,), (rule,), Scaling("weak", each), "sgd", rate, seed=1)
-    job = job_of(params, Spec(network.name, rule.name, tuple("abcdefgh"[: comm.size]), whole=True))
+    params = Params(network, (rule,), Scaling("weak", each), "sgd", rate, seed=1)
+    job = job_of(params, Spec(rule.name, tuple("abcdefgh"[: comm.size]), whole=True))
     job = replace(job, data=network.data(2048, 1))
     return RankTraining(job, comm, Worker("a", session, job), Clock(), "a")
 

@@ -20,19 +20,6 @@ def own(gpumap):
     return gpumap
 
 
-@pytest.mark.parametrize(("latency", "said"), [
-    (2.0**-10, "  a second device breaks even for none of these networks\n"),
-    (2.0**-13, "  a second device breaks even at mlp-64: "),
-])  # fmt: skip
-def test_a_sweep_tells_from_which_network_on_a_second_device_pays(gpumap, latency, said):
-    """One sentence under its tables: an exchange of latency against what it saves."""
-    gpumap.fake(script(rate=2**30, bandwidth=2**30, latency=latency))
-    answer = train(gpumap, "--sweep", "width=16,64", "--batch", "64", form="plain", budget="4s")
-    assert answer.code == 0
-    assert answer.out.count("  a second device ") == 1
-    assert said in answer.out
-
-
 def test_a_network_that_does_not_load_ends_with_the_time_limit(gpumap):
     answer = train(own(gpumap), "--network", "mine:Slow", "--timeout", "2s", map_="a->cpu0")
     assert answer.code == 124

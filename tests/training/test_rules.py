@@ -34,9 +34,9 @@ def training(sessions, rule, network=NET, counts=None, **others):
     """Return a training on sessions; `counts`: examples of a step that each has."""
     rule = rule if isinstance(rule, RuleSpec) else RuleSpec(rule, tau=2, chance=0.25)
     given = {"optimizer": "sgd", "rate": RATE, "seed": 1} | others
-    params = Params((network,), (rule,), Scaling("weak", EACH), **given)
+    params = Params(network, (rule,), Scaling("weak", EACH), **given)
     named = dict(zip("abcdefgh", sessions, strict=False))
-    job = job_of(params, Spec(network.name, rule.name, tuple(named), whole=True))
+    job = job_of(params, Spec(rule.name, tuple(named), whole=True))
     job = replace(job, data=network.data(COUNT, given["seed"]), counts=counts or job.counts)
     clock = getattr(sessions[0], "clock", None) or Clock()
     job = replace(job, most=max(job.most, *job.counts))

@@ -73,10 +73,10 @@ def alone(steps, size, rate):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_ranks_have_the_gradient_of_the_whole_batch(net, ranks):
     """Five steps are those of plain PyTorch; a parameter that is fixed is no part of it."""
-    params = Params((net,), (RuleSpec("bsp"),), Scaling("weak", EACH), "sgd", 0.5)
+    params = Params(net, (RuleSpec("bsp"),), Scaling("weak", EACH), "sgd", 0.5)
     with opened(*["numpy"] * ranks) as sessions:
         named = dict(zip("ab", sessions, strict=False))
-        job = job_of(params, Spec(net.name, "bsp", tuple(named), whole=True))
+        job = job_of(params, Spec("bsp", tuple(named), whole=True))
         made = Training(LocalWorkers(named, Clock()), job)
         made.poison()
         made.run(5)
