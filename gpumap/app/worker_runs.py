@@ -75,7 +75,6 @@ class WorkersRun:
 
     def __init__(self, request: Request, shared: _Shared) -> None:
         self._request, self._benchmark = request, shared
-        self._where = request.argument, request.option, request.backend
 
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several, by `comm` or by the launcher."""
@@ -116,7 +115,7 @@ class WorkersRun:
                 raise
             problem = error
         if world is not None and world.rank > 0:
-            follow(program, world, self._where, limit, self._benchmark.maker())
+            follow(program, world, self._request.where, limit, self._benchmark.maker())
             return
         with self._recorded() as record:
             if problem is not None:
