@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.launch.process import Job, Process
-    from gpumap.launch.supervisor import Ending, Outputs
+    from gpumap.launch.supervisor import Ending, Output, Outputs
     from gpumap.launch.watching import Watch
 
 _LONGEST = 40  # columns of a name before its lines
@@ -87,8 +87,10 @@ class Launching:
         """Open the files of each process in a folder: ``NAME.out`` and ``NAME.err``."""
         try:
             (self._program.cwd / folder).mkdir(parents=True, exist_ok=True)
-            names = [folder / _file_name(job.name) for job in self._jobs]
-            return [(self._file(f"{name}.out"), self._file(f"{name}.err")) for name in names]
+            return [
+                (self._file(folder / f"{name}.out"), self._file(folder / f"{name}.err"))
+                for name in (_file_name(job.name) for job in self._jobs)
+            ]
         except OSError as error:
             for descriptor in self._files:  # or there is no room to say it
                 os.close(descriptor)
@@ -97,8 +99,8 @@ class Launching:
             fix = LIMITS if full else "choose another folder, or shorten the names"
             raise QuestionError(message, fix) from error
 
-    def _file(self, name: str) -> tuple[Sink, None]:
-        path = self._program.cwd / name
+    def _file(self, relative: Path) -> Output:
+        path = self._program.cwd / relative
         target_state(path)
         # a FIFO without a reader would be waited for
         self._files.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o666))

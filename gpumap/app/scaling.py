@@ -46,7 +46,7 @@ _ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND
 _ASK_LESS = "see what limits it, or request less"
 _LONGER, _IDLE = "raise --budget, and keep the machine idle", "repeat on an idle machine"
 _CONFIDENCE = 0.95
-_NOWHERE = ((None, b""), (None, b""))  # what a program prints; its last lines are kept
+_NOWHERE = ((None, None), (None, None))  # what a program prints; its last lines are kept
 _LOOK = 0.05  # seconds between two looks: a cause takes twenty of them
 # What a library says is missing where nothing has started it as one of several ranks.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")

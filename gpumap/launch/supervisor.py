@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpumap.launch.streams import Sink
     from gpumap.launch.watching import Watch
 
-    Output = tuple[Sink | None, bytes]  # where lines go (None: nowhere), and behind what
+    Output = tuple[Sink | None, bytes | None]  # where lines go (None: nowhere), and their prefix
     Outputs = tuple[Output, Output]  # of stdout and of stderr
 
 
