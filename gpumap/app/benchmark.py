@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.backends.base import Clock
@@ -86,12 +87,13 @@ class BenchmarkRun:
         `opens`: this process will open all of its devices.
         """
         request, draft = self._request, self._draft
-        inventory = Inventory(request.program.host(), None if request.every else request.backend)
+        inventory = Inventory(
+            request.program.host(), None if request.every else request.where.backend
+        )
         inventory.expect("*" if opens else "")
         try:
-            where = request.argument, request.option
             default = partial(default_map, inventory, hurry=not request.several)
-            found = read_map(draft, *where, default)
+            found = read_map(draft, request.where, default)
             inventory.expect(str(entry.ref) for entry in found.entries if opens)
             if request.every:
                 every = resolve_all(found, inventory, request.several)
@@ -116,7 +118,7 @@ class BenchmarkRun:
             try:
                 self.measure(turn, found)
             finally:
-                self.finish(found)
+                self._draft.after = found.watch.read()  # how busy the machine was meanwhile
 
     def plan(self, turn: Turn, recipe: Recipe) -> None:
         """Record the plan alone, of devices that stay closed, as their drivers list them."""
@@ -200,10 +202,6 @@ class BenchmarkRun:
         _check_plan(benchmark.plan, turn)
         has_controls = any(case.is_control for case in benchmark.plan.cases)
         return Controlled(benchmark, devices.sessions) if has_controls else benchmark
-
-    def finish(self, found: _Open) -> None:
-        """See how busy the machine was meanwhile."""
-        self._draft.after = found.watch.read()
 
     def _budget(self, turn: Turn, clock: Clock) -> float:
         """Return this turn's part of what is left of the budget, the time of the whole command."""
@@ -358,15 +356,10 @@ ALL = "all"  # --backend all: every usable one, side by side
 
 
 class Request(NamedTuple):
-    """On which devices to measure, how long and how well, what is required, where the report goes.
-
-    `argument` is the text of MAP, `option` that of --map.
-    """
+    """What to measure on, how long and how well, what is required, where the report goes."""
 
     program: Program
-    argument: str | None
-    option: str | None
-    backend: str | None
+    where: Where
     settings: Settings
     gate: Gate
     output: Output
@@ -374,10 +367,10 @@ class Request(NamedTuple):
     @property
     def every(self) -> bool:
         """Return whether several backends are measured, side by side."""
-        return self.backend == ALL or bool(self.several)
+        return self.where.backend == ALL or bool(self.several)
 
     @property
     def several(self) -> tuple[str, ...]:
         """Return the backends that are requested by name, where they are more than one."""
-        names = tuple((self.backend or "").split(","))
+        names = tuple((self.where.backend or "").split(","))
         return names if len(names) > 1 else ()

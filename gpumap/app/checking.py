@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
@@ -77,9 +78,7 @@ def _compare(sent: Any, back: Any, session: Session) -> None:
 class CheckRequest(NamedTuple):
     """What is to be checked, and what must hold."""
 
-    argument: str | None
-    option: str | None
-    backend: str | None
+    where: Where
     syntax_only: bool
     no_open: bool
     replay: Path | None
@@ -103,12 +102,12 @@ def check_map(program: Program, request: CheckRequest) -> None:
         record.draft.remarks += doubts
         if skip:
             record.judge = _judged
-        where, draft = (request.argument, request.option), record.draft
+        draft = record.draft
         try:
             if request.syntax_only:
-                read_map(draft, *where)
+                read_map(draft, request.where)
             else:
-                _find(record, program, request, read_map(draft, *where), prove=prove)
+                _find(record, program, request, read_map(draft, request.where), prove=prove)
         finally:  # absent devices do not excuse a name that is not there
             for problem in _unmet(request.needs, draft.map):
                 draft.refuse(problem)
@@ -152,9 +151,9 @@ def _find(
     if request.replay is not None:
         from gpumap.app.replay import replay
 
-        inventory, report = replay(record.draft, program, request.backend, request.replay)
+        inventory, report = replay(record.draft, program, request.where.backend, request.replay)
     else:
-        inventory = Inventory(program.host(), request.backend)
+        inventory = Inventory(program.host(), request.where.backend)
     if prove:
         inventory.expect(str(entry.ref) for entry in context_map.entries)
     try:

@@ -33,6 +33,7 @@ from gpumap.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Health
@@ -46,16 +47,14 @@ _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
 class DoctorRequest:
     """What is to be examined."""
 
-    argument: str | None
-    option: str | None
-    backend: str | None
+    where: Where
     python: str | None
     timeout: float
     output: Output
 
     def for_map(self) -> bool:
         """Return whether a map is: by default, and beside frameworks one that is given here."""
-        return self.python is None or (self.argument, self.option) != (None, None)
+        return self.python is None or self.where[:2] != (None, None)
 
 
 def examine(program: Program, request: DoctorRequest) -> None:
@@ -98,10 +97,9 @@ class _Examination:
 
     def _run(self) -> None:
         request = self._request
-        inventory = Inventory(self._program.host(), request.backend, self._end)
+        inventory = Inventory(self._program.host(), request.where.backend, self._end)
         try:
-            where = request.argument, request.option
-            context_map = read_map(self._draft, *where, lambda: self._chosen(inventory))
+            context_map = read_map(self._draft, request.where, lambda: self._chosen(inventory))
         except (MapError, SourceError) as error:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))
             raise

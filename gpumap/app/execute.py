@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import sources
 from gpumap.app.command import find_program, not_executed, tell
+from gpumap.app.output import say
 from gpumap.app.own_entry import own_index, own_rank, take
 from gpumap.app.program import Ended
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
@@ -21,6 +22,7 @@ from gpumap.units import ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from gpumap.app.given_map import Where
     from gpumap.app.own_entry import Rank, Taken
     from gpumap.app.program import Program
     from gpumap.launch.placement import Place
@@ -43,9 +45,7 @@ _JOBS = {  # by launcher: variables that together no other job of this node has
 class ExecRequest(NamedTuple):
     """Which entry of which map a process takes, and how that is checked."""
 
-    argument: str | None = None
-    option: str | None = None
-    backend: str | None = None
+    where: Where
     name: str | None = None
     rank_from: str | None = None
     no_bind: bool = False
@@ -63,25 +63,25 @@ def execute(program: Program, request: ExecRequest) -> None:
     if not program.command:
         raise QuestionError("no command is given", _NO_COMMAND)
     path = find_program(program.command[0], program)
-    source = given_map(program, (request.argument, request.option), "exec")
+    source = given_map(program, request.where, "exec")
     try:
         env = _prepared(program, request, source)
     except GpumapError as error:
-        _say(error.diagnostics, program, source.text)
+        say(error.diagnostics, program, source.text)
         raise Ended(error.exit_code) from error
     _become(program, path, env)
 
 
-def given_map(program: Program, where: tuple[str | None, str | None], command: str) -> MapText:
+def given_map(program: Program, where: Where, command: str) -> MapText:
     """Find the map of an argument, an option or a file, or of what is around.
 
     Raises:
         MapError: there is none; what was ignored has been said.
     """
     env, cwd = program.env, program.cwd
-    source = sources.find(*where, env=env, cwd=cwd)
+    source = sources.find(where.argument, where.option, env=env, cwd=cwd)
     if source is None:
-        _say(sources.ignored(env=env, cwd=cwd), program)
+        say(sources.ignored(env=env, cwd=cwd), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP.format(command)),))
     return source
 
@@ -89,15 +89,16 @@ def given_map(program: Program, where: tuple[str | None, str | None], command: s
 def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[str, str]:
     """Take the entry, run on its cores, prove it if requested; return the command's variables."""
     whole = parse_map(source.text)
+    backend = request.where.backend
     rank = own_rank(program.env, request.rank_from, named=request.name is not None)
     names = [entry.name for entry in whole.entries]
     index = own_index(names, rank, request.name, program.env)
-    taken = take(program, whole, index, rank, request.backend, bind=not request.no_bind)
+    taken = take(program, whole, index, rank, backend, bind=not request.no_bind)
     if not request.quiet:
         _note((*source.notes, *whole.notes, *taken.notes), program, source, rank)
     place = taken.place
     mine = environment([place], taken.world, _BY_EXEC, program.env)
-    mine |= {"GPUMAP_BACKEND": request.backend} if request.backend else {}
+    mine |= {"GPUMAP_BACKEND": backend} if backend else {}
     if TOKEN in program.env:
         del mine[TOKEN]  # by which the run around this process knows it
     env = kept([place.device], program.env) | mine
@@ -106,7 +107,7 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
             f"{place.name} cannot be bound to its cores", "leave it unbound: --no-bind"
         )
     if request.verify:
-        _verify(program, taken, env, request.backend)
+        _verify(program, taken, env, backend)
     if rank and (request.verify or taken.given):
         _meet(program, request, taken, rank, len(names), env)
     elif request.verify and not request.quiet:
@@ -119,15 +120,8 @@ def _note(
 ) -> None:
     """Say what is odd about the map, once on a node; and what each rank has been given."""
     first = rank is None or rank.local == 0
-    said = [d for d in notes if d.code == "given" or (first and d.severity != "note")]
-    if said:
-        _say(said, program, source.text)
-
-
-def _say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = None) -> None:
-    from gpumap.app.output import say  # 8 ms, where nothing is to be said
-
-    say(tuple(diagnostics), program, text)
+    said = (d for d in notes if d.code == "given" or (first and d.severity != "note"))
+    say(said, program, source.text)
 
 
 # --- the proof

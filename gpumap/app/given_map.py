@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import sources
 from gpumap.errors import Diagnostic, MapError
@@ -18,10 +18,17 @@ if TYPE_CHECKING:
 _NO_MAP = 'give one: gpumap check "dev0->cuda0;dev1->cuda1"; `gpumap devices` lists the devices'
 
 
+class Where(NamedTuple):
+    """Where a map is, and what drives its devices: the texts of MAP, --map and --backend."""
+
+    argument: str | None = None
+    option: str | None = None
+    backend: str | None = None
+
+
 def read_map(
     draft: Draft,
-    argument: str | None,
-    option: str | None,
+    where: Where,
     default: Callable[[], ContextMap] | None = None,
 ) -> ContextMap:
     """Find the map and parse it; `default` makes one where none is given.
@@ -30,7 +37,7 @@ def read_map(
         MapError: there is none, or it does not parse.
     """
     env, cwd = draft.program.env, draft.program.cwd
-    draft.source = sources.find(argument, option, env=env, cwd=cwd)
+    draft.source = sources.find(where.argument, where.option, env=env, cwd=cwd)
     if draft.source is not None:
         draft.map = parse_map(draft.source.text)
         return draft.map

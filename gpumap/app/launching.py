@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.launch.process import Job, Process
-    from gpumap.launch.supervisor import Ending, Output
+    from gpumap.launch.supervisor import Ending, Output, Outputs
     from gpumap.launch.watching import Watch
 
 _LONGEST = 40  # columns of a name before its lines
@@ -39,38 +39,58 @@ class Launching:
         self._program = program
         self._jobs = jobs
         self._files: list[int] = []
-        self._outputs: list[tuple[Output | None, Output | None]] = []
 
-    def to_our_streams(self) -> None:
-        """Let each process have the streams of this one, as a program in a shell has them."""
-        self._outputs = [(None, None) for _ in self._jobs]
+    def go(self, grace: float, limit: float | None, folder: Path | None = None) -> int:
+        """Run it all; say how it ended, and return the exit code.
 
-    def to_nothing(self) -> None:
-        """Show nothing of what the processes print; their last lines are kept."""
-        self._files.append(os.open(os.devnull, os.O_WRONLY))
-        sink = Sink(self._files[-1])
-        self._outputs = [((sink, None), (sink, None)) for _ in self._jobs]
-
-    def to_files(self, folder: Path) -> None:
-        """Let each process have files of its own.
+        Each line goes behind its name, or each process has files of its own in a folder.
 
         Raises:
             QuestionError: one of them cannot be written.
         """
+        outputs = self._to_files(folder) if folder else list(_prefixed(self._program, self._jobs))
+        ending = self.run(grace, limit, outputs)
+        if ending.why == "closed":
+            sinks = (sink for pair in outputs for sink, _ in pair)
+            raise next(sink.failed for sink in sinks if sink and sink.failed)
+        return self._report_end(ending, limit)
 
-        def opened(name: str) -> Sink:
-            path = self._program.cwd / folder / name
-            target_state(path)
-            # a FIFO without a reader would be waited for
-            self._files.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o666))
-            os.set_blocking(self._files[-1], True)
-            return Sink(self._files[-1])
+    def run(
+        self,
+        grace: float,
+        limit: float | None,
+        outputs: Sequence[Outputs | None],
+        watch: Watch | None = None,
+    ) -> Ending:
+        """Run it all, and return how it ended.
 
+        Args:
+            grace: seconds that a process has to end after a signal.
+            limit: seconds for all.
+            outputs: of each job where its lines go; None: it has the streams of this process.
+            watch: looks at the processes.
+        """
+        with Run(grace=grace, limit=limit, watch=watch) as running:
+            for job, output in zip(self._jobs, outputs, strict=True):
+                process, place = self._started(running, job, output), job.place
+                if watch:
+                    watch.add(process.pid, place.name if place and place.cores else None)
+            self._emptied()
+            ending = running.wait()
+        if watch:
+            watch.end()
+        for descriptor in self._files:
+            os.close(descriptor)
+        return ending
+
+    def _to_files(self, folder: Path) -> list[Outputs]:
+        """Open the files of each process in a folder: ``NAME.out`` and ``NAME.err``."""
         try:
             (self._program.cwd / folder).mkdir(parents=True, exist_ok=True)
-            for job in self._jobs:
-                name = _file_name(job.name)
-                self._outputs.append(((opened(f"{name}.out"), None), (opened(f"{name}.err"), None)))
+            return [
+                (self._file(folder / f"{name}.out"), self._file(folder / f"{name}.err"))
+                for name in (_file_name(job.name) for job in self._jobs)
+            ]
         except OSError as error:
             for descriptor in self._files:  # or there is no room to say it
                 os.close(descriptor)
@@ -79,38 +99,24 @@ class Launching:
             fix = LIMITS if full else "choose another folder, or shorten the names"
             raise QuestionError(message, fix) from error
 
-    def go(self, grace: float, limit: float | None, watch: Watch | None = None) -> int:
-        """Run it all, say how it ended, and return the exit code."""
-        return self._report_end(self.run(grace, limit, watch), limit)
+    def _file(self, relative: Path) -> Output:
+        path = self._program.cwd / relative
+        target_state(path)
+        # a FIFO without a reader would be waited for
+        self._files.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o666))
+        os.set_blocking(self._files[-1], True)
+        return Sink(self._files[-1]), None
 
-    def run(self, grace: float, limit: float | None, watch: Watch | None = None) -> Ending:
-        """Run it all, looked at by `watch`, and return how it ended."""
-        if not self._outputs:
-            self._outputs = list(_prefixed(self._program, self._jobs))
-        with Run(grace=grace, limit=limit, watch=watch) as running:
-            for process in self._start(running):
-                place = process.job.place
-                if watch:
-                    watch.add(process.pid, place.name if place and place.cores else None)
-            ending = running.wait()
-        if watch:
-            watch.end()
-        for descriptor in self._files:
-            os.close(descriptor)
-        return ending
-
-    def _start(self, running: Run) -> list[Process]:
-        pairs = zip(self._jobs, self._outputs, strict=True)
-        found = [self._started(running, job, *output) for job, output in pairs]
-        for file in self._files:  # what was in it is lost only now that something was started
+    def _emptied(self) -> None:
+        """Empty the files: what was in them is lost only now that something was started."""
+        for file in self._files:
             if stat.S_ISREG(os.fstat(file).st_mode):
                 os.ftruncate(file, 0)
-        return found
 
-    def _started(self, running: Run, job: Job, out: Output | None, err: Output | None) -> Process:
+    def _started(self, running: Run, job: Job, outputs: Outputs | None) -> Process:
         """Start a process, or say why it cannot be started as planned."""
         try:
-            return running.start(job, out, err)
+            return running.start(job, outputs)
         except SubprocessError as error:
             message = f"{job.name} cannot be bound to its cores"
             raise QuestionError(message, "leave it unbound: --no-bind") from error
@@ -126,18 +132,12 @@ class Launching:
             which = ", ".join(map(str, ending.survivors[:_LISTED]))
             what = f"warning: the kernel does not end what was started: process {which}"
             tell(self._program, what)
-        if ending.why == "closed":
-            raise next(s.failed for s in self._sinks if s.failed)
         if ending.why == "timeout":
             what = f"error: the time limit of {limit:g} s was reached: all processes were ended"
             tell(self._program, what, "  fix: raise --timeout, or request less")
         elif ending.why == "failed" and ending.process is not None:
             self._failed(ending.process)
         return ending.code
-
-    @property
-    def _sinks(self) -> Iterator[Sink]:
-        return (output[0] for pair in self._outputs for output in pair if output)
 
     def _failed(self, process: Process) -> None:
         what = f"{process.job.name} ({process.job.about}) {ended(process.code or 0)}"
@@ -157,7 +157,7 @@ def ended(code: int) -> str:
     return f"was ended by {name}"
 
 
-def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[tuple[Output, Output]]:
+def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[Outputs]:
     """Yield where the lines of each name go, and with which prefix."""
     streams = (program.stdout, program.stderr)
     for stream in streams:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from gpumap.app.program import columns, silence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from gpumap.app.program import Program
@@ -54,7 +54,7 @@ def reserve_stdout(program: Program) -> Program:
     os.dup2(_STDERR, _STDOUT)
     encoding, errors = program.stdout.encoding, program.stdout.errors
     stream = open(kept, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115 - a descriptor, to the end
-    return program.to(stream, program.stderr)
+    return program._replace(stdout=stream)
 
 
 def emit(report: Report, output: Output, program: Program) -> None:
@@ -104,6 +104,33 @@ def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = 
     with suppress(OSError):  # a closed stderr must not lose the result
         program.stderr.write(render(every, text, columns(program.stderr)))
         program.stderr.flush()
+
+
+def speak(
+    report: Report,
+    notes: Iterable[Diagnostic],
+    output: Output,
+    program: Program,
+    silent: Collection[int] = (),
+) -> None:
+    """Write a report's notes and errors to stderr, but for what its text on stdout has.
+
+    Args:
+        report: what is shown on stdout.
+        notes: those of its notes that are worth it; none where notes are not wished.
+        output: what was requested.
+        program: whose stderr it is.
+        silent: exit codes of errors that are left out.
+    """
+    from gpumap.results import spec_of
+
+    on_stdout = spec_of(report).in_sections
+    text = report.source.text if report.source else None
+    if not output.quiet:
+        say((note for note in notes if note.code not in on_stdout), program, text)
+    errors = (p for p in report.errors if p.exit not in silent)
+    shown = (p.diagnostic for p in errors if p.exit or not output.quiet)  # 0: it was let pass
+    say((error for error in shown if error.code not in on_stdout), program, text)
 
 
 def _write(form: Form, output: Output) -> tuple[Diagnostic, ...]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from gpumap.app.given_map import Where
     from gpumap.app.program import Program
     from gpumap.launch.placement import Place
     from gpumap.machine.topology import Topology
@@ -45,9 +46,7 @@ _COLUMNS = ("name", "device", "PCI", "node", "cores", "how that is known")
 class RunRequest:
     """On which devices a command runs, and how its processes are started and ended."""
 
-    argument: str | None
-    option: str | None
-    backend: str | None
+    where: Where
     no_bind: bool
     dry_run: bool
     output_dir: Path | None
@@ -70,16 +69,14 @@ def run_names(program: Program, request: RunRequest) -> None:
     topology = read()
     resolution = _resolved(program, topology, request)
     places = placement.places(resolution.bindings, topology, bind=not request.no_bind)
-    planned = plan(program, places, request.backend)
+    planned = plan(program, places, request.where.backend)
     if request.dry_run:
         show(program, planned)
         return
     if not request.quiet:
         tell(program, *_report(place for place, _ in planned))
     launching = Launching(program, jobs(program, path, planned))
-    if request.output_dir is not None:
-        launching.to_files(request.output_dir)
-    if code := launching.go(request.grace, request.timeout):
+    if code := launching.go(request.grace, request.timeout, request.output_dir):
         raise Ended(code)
 
 
@@ -88,10 +85,10 @@ def run_names(program: Program, request: RunRequest) -> None:
 
 def _resolved(program: Program, topology: Topology, request: RunRequest) -> Resolution:
     """Find the map and its devices; say what is wrong with it, with the place."""
-    source = given_map(program, (request.argument, request.option), "run")
+    source = given_map(program, request.where, "run")
     try:
         context_map = parse_map(source.text)
-        resolution = resolve(context_map, inventory(program, topology, request.backend))
+        resolution = resolve(context_map, inventory(program, topology, request.where.backend))
     except GpumapError as error:
         say(error.diagnostics, program, source.text)
         raise Ended(error.exit_code) from error

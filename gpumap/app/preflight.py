@@ -27,6 +27,7 @@ from gpumap.resolve import default_map, warn_of_shared
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
 
@@ -44,9 +45,7 @@ _ON_THE_BUS = (Kind.CUDA, Kind.ROCM)  # cards are there for jobs; Intel's may be
 class PreflightRequest(NamedTuple):
     """What is to be checked, in which time."""
 
-    argument: str | None
-    option: str | None
-    backend: str | None
+    where: Where
     within: float
     expect: str | None
     require: Path | None
@@ -88,7 +87,7 @@ class _Preflight:
         self._record, self._draft, self._program = record, record.draft, program
         self._request, self._required = request, required
         self._end = time.monotonic() + request.within - _REPORT
-        self._inventory = Inventory(program.host(), request.backend, self._end)
+        self._inventory = Inventory(program.host(), request.where.backend, self._end)
 
     def run(self) -> None:
         """Check all that there is time for."""
@@ -114,10 +113,9 @@ class _Preflight:
         Raises:
             AbsentError: no name has one, and none was named.
         """
-        request, inventory = self._request, self._inventory
-        where = request.argument, request.option
+        inventory = self._inventory
         try:
-            found = read_map(self._draft, *where, partial(default_map, inventory))
+            found = read_map(self._draft, self._request.where, partial(default_map, inventory))
             names = map_names(found, inventory)
         finally:
             self._draft.backends = inventory.libraries

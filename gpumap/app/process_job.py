@@ -28,6 +28,7 @@ from gpumap.machine.process_control import pin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from gpumap.app.given_map import Where
     from gpumap.app.program import Program
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from gpumap.comm.base import ProcessComm, RankInfo
     from gpumap.inventory import Inventory
     from gpumap.model import Binding, Resolution
-
-    # MAP, --map and --backend
-    Where = tuple[str | None, str | None, str | None]
 
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
 
@@ -48,10 +46,7 @@ _LOST = "look at its output and at dmesg: what has no memory left is killed"
 def follow(
     program: Program, comm: ProcessComm, where: Where, limit: float, maker: Callable[[], Maker]
 ) -> None:
-    """Run as a rank but the first, to the end of the run; `maker` makes what makes its work.
-
-    `where` are the map and the backend, as the command line has them.
-    """
+    """Run as a rank but the first, to the end of the run; `maker` makes what makes its work."""
     leave_signals()
     first: list[RankInfo] = []
 

@@ -11,7 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,28 +27,15 @@ if TYPE_CHECKING:
 _SIGNS = {"…": "~", "µ": "u", "─": "-"}
 
 
-class Program:
-    """Arguments, environment, working folder and streams of this run of gpumap.
+class Program(NamedTuple):
+    """Arguments, environment, working folder and streams of this run of gpumap."""
 
-    No dataclass: every start makes it, and to make a dataclass takes longer than all its runs use.
-    """
-
-    def __init__(
-        self,
-        argv: tuple[str, ...],
-        env: dict[str, str],
-        cwd: str,  # no Path: pathlib takes 5 ms, and most runs look at no file
-        stdout: TextIO,
-        stderr: TextIO,
-        command: tuple[str, ...] | None = None,
-    ) -> None:
-        """Take them; `command` is what follows the first "--" of `run`."""
-        self.argv, self.env, self.cwd, self.command = argv, env, cwd, command
-        self.stdout, self.stderr = stdout, stderr
-
-    def to(self, stdout: TextIO, stderr: TextIO) -> Program:
-        """Return the same with other streams."""
-        return Program(self.argv, self.env, self.cwd, stdout, stderr, self.command)
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str  # no Path: pathlib takes 5 ms, and most runs look at no file
+    stdout: TextIO
+    stderr: TextIO
+    command: tuple[str, ...] | None = None  # what follows the first "--" of `run`
 
     def host(self, topology: Topology | None = None) -> Host:
         """Return what backends are told of this side, and from now on the children too.
@@ -150,23 +137,6 @@ def to_the_end(function: F) -> F:
     return function
 
 
-def watch_signals(limit: float | None) -> None:
-    """Take what ends a job as Ctrl-C; and let the kernel end what holds Python's lock for ever.
-
-    `limit` is in seconds; without one nothing but a signal ends the run.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return
-    global _raised
-    _raised = None
-    for number in ENDING:
-        if signal.getsignal(number) in (_interrupted, signal.default_int_handler, signal.SIG_DFL):
-            signal.signal(number, _interrupted)
-    if limit is not None:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, limit)
-
-
 def ignore_signals() -> None:
     """From here on the run only says what it has; other threads may not set signals."""
     if threading.current_thread() is threading.main_thread():
@@ -233,10 +203,13 @@ class TimeLimit:
         self._watchdog.daemon = True
 
     def start(self) -> None:
-        """Take signals as this run needs them, and let the time run."""
-        watch_signals(None if self.seconds is None else self.seconds + _GRACE)
-        if self.seconds is not None:
-            self._watchdog.start()
+        """Let the time run; the kernel ends what holds Python's lock for ever."""
+        if self.seconds is None:
+            return
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, self.seconds + _GRACE)
+        self._watchdog.start()
 
     def cancel(self) -> None:
         """Cancel the alarm: the run ends in its own time."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-from gpumap.app.output import emit, reserve_stdout, say
+from gpumap.app.output import emit, reserve_stdout, say, speak
 from gpumap.app.program import (
     RAISE,
     Ended,
@@ -131,24 +131,9 @@ class Recording:
         try:
             return self._emit(report)  # the answer comes first
         finally:
-            self._speak(report)
-
-    def _speak(self, report: Report) -> None:
-        """Say on stderr what the report's notes and errors say; notes only where wished."""
-        from gpumap.results import spec_of
-
-        on_stdout = spec_of(report).in_sections
-        text = self.draft.source.text if self.draft.source else None
-        if not self._output.quiet:
-            warned = self.draft.warned
-            notes = (n for n in report.notes if n not in warned and n.code not in on_stdout)
-            say(notes, self._program, text)
-        spoken = [Exit.INTERRUPTED, Exit.INTERNAL]  # quiet, and said by `cli`
-        if self._output.quiet:
-            spoken.append(Exit.OK)  # what was let pass
-        problems = [p.diagnostic for p in report.errors if p.exit not in spoken]
-        diagnostics = (d for d in problems if d.code not in on_stdout)
-        say(diagnostics, self._program, text)
+            notes = (note for note in report.notes if note not in self.draft.warned)
+            said = (Exit.INTERRUPTED, Exit.INTERNAL)  # the first needs no word, `cli` has the other
+            speak(report, notes, self._output, self._program, said)
 
     def _emit(self, report: Report) -> int:
         try:

@@ -36,6 +36,7 @@ from gpumap.model import FEWEST, Problem, Scaled, ScaleStep, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.launch.supervisor import Ending
@@ -45,6 +46,7 @@ _ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND
 _ASK_LESS = "see what limits it, or request less"
 _LONGER, _IDLE = "raise --budget, and keep the machine idle", "repeat on an idle machine"
 _CONFIDENCE = 0.95
+_NOWHERE = ((None, None), (None, None))  # what a program prints; its last lines are kept
 _LOOK = 0.05  # seconds between two looks: a cause takes twenty of them
 # What a library says is missing where nothing has started it as one of several ranks.
 _OF_RANKS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -57,9 +59,7 @@ class ScaleRequest(NamedTuple):
     `ranks`: as one process for each name. `weak`: its work grows with the names.
     """
 
-    argument: str | None
-    option: str | None
-    backend: str | None
+    where: Where
     budget: float
     timeout: float | None
     expect: float | None
@@ -87,8 +87,7 @@ def scale(program: Program, request: ScaleRequest) -> None:
     with Recording(
         "scale", Scaled(), program, request.output, settings | gate | how, time_limit=None
     ) as record:
-        where = request.argument, request.option
-        record.draft.resolution = resolved(program, record, where, request.backend)
+        record.draft.resolution = resolved(program, record, request.where)
         runs = _Runs(program, path, request, record.draft.resolution.bindings)
         try:
             runs.take()
@@ -176,10 +175,9 @@ class _Runs:
         if self.stopped or count in self.failed:
             return
         started = self._ranks(count) if self._request.ranks else [self._whole(count)]
-        launching = Launching(self._program, started)
-        launching.to_nothing()
         watch = Watch(self._bindings[:count], _LOOK)
-        ending = launching.run(GRACE, self._request.timeout, watch)
+        shown = [_NOWHERE] * len(started)
+        ending = Launching(self._program, started).run(GRACE, self._request.timeout, shown, watch)
         self.stopped = ending.why == "interrupted"
         if ending.why == "done" and turn >= 0:
             self._taken[count].append(watch.timed(turn))
@@ -190,7 +188,7 @@ class _Runs:
     def _whole(self, count: int) -> Job:
         """Return the program as one process with all of so many names."""
         chosen, program = self._places[:count], self._program
-        place, backend = joined(chosen), self._request.backend
+        place, backend = joined(chosen), self._request.where.backend
         given = kept([place.device for place in chosen], without_ranks(program.env))
         env = given | environment(chosen, world_of(chosen), "scale", program.env)
         for one in ("GPUMAP_NAME", "GPUMAP_DEVICE"):  # of one name, which others would not have
@@ -200,7 +198,7 @@ class _Runs:
 
     def _ranks(self, count: int) -> list[Job]:
         """Return the program as a process for each of so many names, as `gpumap run` starts it."""
-        planned = plan(self._program, self._places[:count], self._request.backend)
+        planned = plan(self._program, self._places[:count], self._request.where.backend)
         return jobs(self._program, self._path, planned)
 
 

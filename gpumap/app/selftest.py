@@ -32,7 +32,7 @@ def test_machine(request: Request) -> None:
         for turn in BenchmarkRun(record, request).resolve(opens=True):
             _keep(record.draft, prove_map(record, turn.resolution, turn.inventory))
             _measure(record, request, turn)
-        if request.every or request.backend is None:
+        if request.every or request.where.backend is None:
             _prove_others(record, turn.inventory)
 
 

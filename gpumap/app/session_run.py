@@ -77,11 +77,12 @@ def _call(
         about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
         network = (str(session.modelfile), str(session.modelclass))
         return training(node.map, about, network)
+    backend = request.where.backend
     return (
         *(*GPUMAP, "bench", "train"),
         *("--map", node.map),
         *_options(session, mpi=mpi),
-        *(("--backend", request.backend) if request.backend is not None else ()),
+        *(("--backend", backend) if backend is not None else ()),
         *(("--quiet",) if request.quiet else ()),
         *(program.command or ()),
     )

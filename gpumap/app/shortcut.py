@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import config
 from gpumap.app.execute import ExecRequest, execute
+from gpumap.app.given_map import Where
 from gpumap.app.program import Ended, Program, escape
 
 if TYPE_CHECKING:
@@ -73,5 +74,6 @@ def plain(words: Sequence[str], env: Mapping[str, str]) -> ExecRequest | None:
             return None
         else:
             found["argument"] = word
-    given = {field: env[name] for name, field in VARIABLES.items() if env.get(name)}
-    return ExecRequest(**{**given, **found})  # type: ignore[arg-type]
+    given = {field: env[name] for name, field in VARIABLES.items() if env.get(name)} | found
+    where = Where(*(given.pop(field, None) for field in Where._fields))  # type: ignore[arg-type]
+    return ExecRequest(where, **given)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.app.output import deliver, emit, say
+from gpumap.app.output import deliver, emit, speak
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -61,16 +61,8 @@ def _show(files: Sequence[Path], output: Output, program: Program) -> None:
 
 def _show_one(found: Report, output: Output, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
-    from gpumap.results import spec_of
-
-    text = found.source.text if found.source else None
-    on_stdout = spec_of(found).in_sections
-    left_out = (*_OF_THE_RUN, *on_stdout)
-    notes = () if output.quiet else (n for n in found.notes if n.code not in left_out)
-    let_pass = (problem.diagnostic for problem in found.errors if problem.exit or not output.quiet)
     emit(found, output, program)
-    say(notes, program, text)
-    say((error for error in let_pass if error.code not in on_stdout), program, text)
+    speak(found, (n for n in found.notes if n.code not in _OF_THE_RUN), output, program)
 
 
 def _refuse_one(output: Output) -> None:

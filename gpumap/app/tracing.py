@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from gpumap.app.given_map import read_map
+from gpumap.app.given_map import Where, read_map
 from gpumap.app.guard import guard
 from gpumap.app.program import Program
 from gpumap.app.recording import Draft, Recording
@@ -51,7 +51,7 @@ def trace_script(
     with Recording("trace", Watched(), program, output, time_limit=None) as record:
         env = dict(program.env)
         if option is not None:
-            env["GPUMAP_CONTEXTS"] = read_map(record.draft, None, option).text
+            env["GPUMAP_CONTEXTS"] = read_map(record.draft, Where(option=option)).text
         with _folder() as folder:
             target = Path(folder) / "trace.json"
             env[TRACE] = f"{os.getpid()}:{target}"

@@ -19,6 +19,7 @@ from gpumap.model import Problem, Watched
 from gpumap.resolve import default_map, resolve
 
 if TYPE_CHECKING:
+    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.launch.supervisor import Ending
@@ -33,9 +34,7 @@ _SEE = "the table says what was seen of each name, and why no more"
 def watch_program(
     program: Program,
     *,
-    argument: str | None,
-    option: str | None,
-    backend: str | None,
+    where: Where,
     expect_used: bool,
     output: Output,
 ) -> None:
@@ -50,7 +49,7 @@ def watch_program(
     guard(program)
     settings = {"expect_used": expect_used}
     with Recording("watch", Watched(), program, output, settings, time_limit=None) as record:
-        record.draft.resolution = resolved(program, record, (argument, option), backend)
+        record.draft.resolution = resolved(program, record, where)
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text
         watch = Watch(record.draft.resolution.bindings)
@@ -61,22 +60,15 @@ def watch_program(
         _judge(record, ending, found, expect_used=expect_used)
 
 
-def resolved(
-    program: Program,
-    record: Recording,
-    where: tuple[str | None, str | None],
-    backend: str | None,
-) -> Resolution:
-    """Find the map (of an argument, an option; else a benchmark's) and its devices."""
-    found = inventory(program, read(), backend)
-    return resolve(read_map(record.draft, *where, lambda: default_map(found)), found)
+def resolved(program: Program, record: Recording, where: Where) -> Resolution:
+    """Find the map, a benchmark's where none is given, and its devices."""
+    found = inventory(program, read(), where.backend)
+    return resolve(read_map(record.draft, where, lambda: default_map(found)), found)
 
 
 def run_alone(program: Program, job: Job, watch: Watch | None = None) -> tuple[Ending, int | None]:
     """Return how a program ended, and its own code; None: it did not come to its end."""
-    launching = Launching(program, [job])
-    launching.to_our_streams()
-    ending = launching.run(GRACE, None, watch)
+    ending = Launching(program, [job]).run(GRACE, None, [None], watch)
     if ending.why == "failed" and ending.process is not None:
         return ending, ending.process.code
     return ending, 0 if ending.why == "done" else None

@@ -62,7 +62,6 @@ class WorkersRun:
 
     def __init__(self, request: Request, recipe: WorkersRecipe) -> None:
         self._request, self._recipe = request, recipe
-        self._where = request.argument, request.option, request.backend
 
     def run(self, comm: str | None) -> None:
         """Measure in this process, or as one of several, by `comm` or by the launcher."""
@@ -103,7 +102,7 @@ class WorkersRun:
                 raise
             problem = error
         if world is not None and world.rank > 0:
-            follow(program, world, self._where, limit, self._recipe.maker())
+            follow(program, world, self._request.where, limit, self._recipe.maker())
             return
         with self._recorded() as record:
             if problem is not None:

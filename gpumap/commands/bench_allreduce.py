@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.options import algorithms_option, benchmark_options, comm_option, setting
+from gpumap.commands.options import benchmark_options, comm_option, setting
 
 if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "(25 MiB), 1MB, 64B:1GiB:x8, or the parameters of a network: alexnet, googlenet, vgg16, "
     "resnet50, mlp41m, llama2-7b.",
 )
-@algorithms_option("Only these: native, host, ring.")
+@setting("--algorithm", metavar="NAMES", help="Only these: native, host, ring.")
 @comm_option
 @benchmark_options(20.0, "allreduce")
 def allreduce(request: Request, **options: Any) -> None:

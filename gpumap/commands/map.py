@@ -12,8 +12,7 @@ from gpumap.commands.options import (
     backend_option,
     if_absent_option,
     inconclusive_option,
-    map_argument,
-    map_option,
+    map_options,
     output_options,
     setting,
     timeout_option,
@@ -36,9 +35,7 @@ replay_option = click.option(
 
 
 @click.command()
-@map_argument
-@map_option
-@backend_option("Drive the devices with this backend.")
+@map_options("Drive the devices with this backend.")
 @setting("--syntax-only", is_flag=True, help="Parse the map; look for no device.")
 @setting("--no-open", is_flag=True, help="Find the devices; do not open them.")
 @replay_option
@@ -102,9 +99,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
 
 
 @click.command()
-@map_argument
-@map_option
-@backend_option("Drive the devices with this backend.")
+@map_options("Drive the devices with this backend.")
 @click.option(
     "--python",
     metavar="PYTHON",
@@ -128,9 +123,7 @@ def doctor(program: Program, /, **options: Any) -> None:
 
 
 @click.command()
-@map_argument
-@map_option
-@backend_option("Drive the devices with this backend.")
+@map_options("Drive the devices with this backend.")
 @setting("--within", metavar="TIME", type=DurationType(), default="10s",
          help="The limit: 10s; from 60s on memory, links and all devices at once too; from 10m on "
          "a soak.")  # fmt: skip

@@ -8,16 +8,12 @@ import click
 
 from gpumap.commands.option_types import BytesType, DurationType, FileType, QuantityType
 from gpumap.commands.options import (
-    algorithms_option,
-    backend_option,
     benchmark_options,
     cases_option,
     inconclusive_option,
-    map_argument,
-    map_option,
+    map_options,
     output_options,
     setting,
-    sweep_option,
 )
 
 if TYPE_CHECKING:
@@ -33,7 +29,9 @@ if TYPE_CHECKING:
     "sweep: the sizes of the model.",
 )
 @cases_option("Only these: h2d, d2h, bidir, d2d, affine, product.")
-@sweep_option
+@setting(
+    "--model/--no-model", default=True, help="Measure the size sweep that the model is fitted to."
+)
 @benchmark_options(20.0, "transfer", "control")
 def transfer_cost(request: Request, **options: Any) -> None:
     """Measure copies between host and devices.
@@ -90,7 +88,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
     help="strong (default): the devices share that step; weak: each does as much.",
 )
 @setting("--devices", metavar="LIST", help="Numbers of devices: 2,4,8, or 2:1024:x2 (default).")
-@algorithms_option("Only these: native, ring, host.")
+@setting("--algorithm", metavar="NAMES", help="Only these: native, ring, host.")
 @click.option(
     "--from",
     "table",
@@ -112,9 +110,7 @@ def predict(program: Program, /, **options: Any) -> None:
 
 
 @click.command()
-@map_argument
-@map_option
-@backend_option("Drive the devices with this backend, in the program too.")
+@map_options("Drive the devices with this backend, in the program too.")
 @setting(
     "--expect",
     metavar="SPEEDUP",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from gpumap.app.given_map import Where
 from gpumap.app.output import Output
 from gpumap.commands.option_types import DurationType, FileType, LimitType, ShareType, TargetType
 from gpumap.report import FORMATS
@@ -27,7 +28,6 @@ _TIMEOUTS = 10.0  # budgets after which a run has gone wrong
 _MOST = 1e9  # seconds: a timer takes no more
 _LEAST = 60.0  # seconds, however small the budget: a driver may take that long to start
 _SETTINGS = ("seed", "precision", "dry_run", "require_idle")  # of the parameters
-_WHERE = ("argument", "option", "backend")
 
 
 def setting(name: str, *others: str, **settings: Any) -> Callable[[F], F]:
@@ -61,7 +61,7 @@ def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> An
 # --- which devices
 
 
-map_argument = click.argument("argument", metavar="[MAP]", required=False)
+_map_argument = click.argument("argument", metavar="[MAP]", required=False)
 map_option = click.option(
     "--map", "option", metavar="MAP", help='The map: "dev0->cuda0;dev1->cuda1", or @FILE.'
 )
@@ -72,9 +72,20 @@ def backend_option(help_: str) -> Callable[[F], F]:
     return setting("--backend", metavar="NAME", help=help_)
 
 
-def algorithms_option(help_: str) -> Callable[[F], F]:
-    """Choose among the algorithms of exchanges."""
-    return setting("--algorithm", metavar="NAMES", help=help_)
+def map_options(help_: str) -> Callable[[F], F]:
+    """Take MAP, --map and --backend; handed on as one `Where`."""
+    options = combined(_map_argument, map_option, backend_option(help_))
+
+    def decorate(command: F) -> F:
+        def collected(
+            *, argument: str | None, option: str | None, backend: str | None, **others: Any
+        ) -> Any:
+            return command(where=Where(argument, option, backend), **others)
+
+        wrapped: F = options(wrapped_by(collected, command))
+        return wrapped
+
+    return decorate
 
 
 def cases_option(help_: str) -> Callable[[F], F]:
@@ -116,15 +127,14 @@ def benchmark_options(
             most = options.pop("timeout", None) or min(max(_TIMEOUTS * budget, _LEAST), _MOST)
             chosen = {} if test else {name: options.pop(name) for name in _SETTINGS}
             settings, gate = Settings(budget, most, **chosen), _gate(options, benches, test=test)
-            where = {name: options.pop(name) for name in _WHERE}
-            request = Request(program, settings=settings, gate=gate, output=output, **where)
+            request = Request(program, options.pop("where"), settings, gate, output)
             return command(request, **options)
 
-        return options_of_all(output_options(wrapped_by(collected, command)))
+        return where_and_time(output_options(wrapped_by(collected, command)))
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
-    options_of_all = combined(
-        map_argument, map_option, backend_option(help_), _budget_option(budget),
+    where_and_time = combined(
+        map_options(help_), _budget_option(budget),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
@@ -154,9 +164,6 @@ reference_option = setting(
     metavar="NAME",
     help="Name of the device that speed-ups are relative to. [default: the baseline's with --base,"
     " else the first name, or the fastest of several models]",
-)
-sweep_option = setting(
-    "--model/--no-model", default=True, help="Measure the size sweep that the model is fitted to."
 )
 comm_option = setting(
     "--comm",

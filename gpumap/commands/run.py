@@ -9,9 +9,8 @@ from click.core import ParameterSource
 
 from gpumap.commands.option_types import DurationType, FileType
 from gpumap.commands.options import (
-    backend_option,
-    map_argument,
     map_option,
+    map_options,
     output_options,
     setting,
 )
@@ -48,9 +47,7 @@ def trace(program: Program, /, **options: Any) -> None:
 
 
 @click.command()
-@map_argument
-@map_option
-@backend_option("Look for the devices with this backend.")
+@map_options("Look for the devices with this backend.")
 @setting(
     "--expect-used",
     is_flag=True,
@@ -74,14 +71,13 @@ def watch(program: Program, /, **options: Any) -> None:
     watch_program(program, **options)
 
 
-_backend = backend_option("Drive the devices with this backend, in the processes too.")
+_where = map_options("Drive the devices with this backend, in the processes too.")
 _no_bind = setting("--no-bind", is_flag=True, help="Bind no process to cores.")
 _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the placement on stderr.")
 
 
 @click.command()
-@map_argument
-@map_option
+@_where
 @click.option(
     "--cfg",
     metavar="FILE",
@@ -90,7 +86,6 @@ _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the pl
     "shell. Starts the bench train that it asks for, or trains its ModelClass; further options of "
     'bench train follow "--".',
 )
-@_backend
 @_no_bind
 @setting(
     "--dry-run",
@@ -142,9 +137,7 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
 
 
 @click.command("exec")
-@map_argument
-@map_option
-@_backend
+@_where
 @click.option("--name", metavar="NAME", help="Take the entry of this name, whatever the rank.")
 @setting(
     "--rank-from",

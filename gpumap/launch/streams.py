@@ -42,8 +42,11 @@ class Sink:
 class Stream(threading.Thread):
     """One output of one process, on its way from a pipe to a sink."""
 
-    def __init__(self, pipe: IO[bytes], sink: Sink, prefix: bytes | None) -> None:
-        """Put `prefix` before each line; None: bytes go on as they come."""
+    def __init__(self, pipe: IO[bytes], sink: Sink | None, prefix: bytes | None) -> None:
+        """Put `prefix` before each line; None: bytes go on as they come.
+
+        Without a sink the last lines are kept alone.
+        """
         super().__init__(daemon=True)
         self.pipe = pipe
         self.sink = sink
@@ -70,7 +73,7 @@ class Stream(threading.Thread):
 
     def take(self, data: bytes) -> None:
         """Pass data on, behind a prefix by whole lines, and pieces of a line that is too long."""
-        if self._prefix is None:
+        if self._prefix is None and self.sink is not None:
             self.sink.write(data)
         text = self._begun + data
         cut = text.rfind(b"\n") + 1
@@ -89,6 +92,6 @@ class Stream(threading.Thread):
             return
         lines = lines.removesuffix(b"\n")
         self._last.extend(bytes(line[:_SHOWN]) for line in lines.rsplit(b"\n", _KEPT)[-_KEPT:])
-        if self._prefix is not None:
+        if self._prefix is not None and self.sink is not None:
             text = lines.replace(b"\n", b"\n" + self._prefix)
             self.sink.write(self._prefix + text + b"\n")

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from gpumap.launch.streams import Sink
     from gpumap.launch.watching import Watch
 
-    Output = tuple[Sink, bytes | None]  # where lines go, and with which prefix
+    Output = tuple[Sink | None, bytes | None]  # where lines go (None: nowhere), and their prefix
+    Outputs = tuple[Output, Output]  # of stdout and of stderr
 
 
 LIMITS = "raise the limit (ulimit -u, ulimit -n), or map fewer names"  # the fix for a lack of room
@@ -86,16 +87,17 @@ class Run:
         adopt_orphans(orphans=False)
         self._signals.close()
 
-    def start(self, job: Job, out: Output | None = None, err: Output | None = None) -> Process:
+    def start(self, job: Job, outputs: Outputs | None = None) -> Process:
         """Start a process; without outputs it has those of this process, and its stdin.
 
         Raises:
             SubprocessError, OSError: as `process.start`.
         """
-        child = start(job, piped=out is not None)
+        child = start(job, piped=outputs is not None)
         process = self._alive[child.pid] = Process(job, child.pid)
         child.returncode = 0  # it is waited for here
-        if out and err and child.stdout and child.stderr:
+        if outputs and child.stdout and child.stderr:
+            out, err = outputs
             process.streams = Stream(child.stdout, *out), Stream(child.stderr, *err)
             self._streams += process.streams
         return process
@@ -141,7 +143,7 @@ class Run:
         late = self._deadline is not None and time.monotonic() >= self._deadline
         if late and self._alive:
             self._hurried = self._finish("timeout", 124) or self._hurried
-        elif any(stream.sink.failed for stream in self._streams):
+        elif any(s.sink.failed for s in self._streams if s.sink):
             self._finish("closed", 141)
 
     def _finish(self, why: Why, code: int, process: Process | None = None) -> bool:

@@ -14,6 +14,7 @@ from tables import table
 
 from gpumap import cli
 from gpumap.app.execute import ExecRequest, otherwise
+from gpumap.app.given_map import Where
 from gpumap.app.shortcut import plain
 from gpumap.launch.placement import Place
 from gpumap.model import Device, DeviceRef, Kind
@@ -267,14 +268,15 @@ def test_what_is_read_without_click_is_what_click_reads(words):
     """Each option that may be read so is in one of the cases."""
     command = cli.group.get_command(click.Context(cli.group), "exec")
     params = command.make_context("exec", [*words], obj=None).params
-    assert plain(words, {}) == ExecRequest(**params)
+    where = Where(*(params.pop(field) for field in Where._fields))
+    assert plain(words, {}) == ExecRequest(where, **params)
 
 
 @pytest.mark.parametrize("words", TABLE["for_click"], ids=str)
 def test_what_is_not_plain_is_left_to_click(words):
     assert plain(words, {}) is None
     assert plain([], {"GPUMAP_QUIET": "1"}) is None
-    assert plain([], {"GPUMAP_BACKEND": "fake"}) == ExecRequest(backend="fake")
+    assert plain([], {"GPUMAP_BACKEND": "fake"}) == ExecRequest(Where(backend="fake"))
 
 
 def test_to_become_a_command_loads_neither_click_nor_numpy(gpumap):
