@@ -1,8 +1,6 @@
-"""`gpumap bench train`: from which network on devices pay, and networks of one's own."""
+"""`gpumap bench train` with networks of the user's own."""
 
-import pytest
 from flat_report import loads
-from scripts import script
 from tables import table
 
 TEXTS = table(__file__)
