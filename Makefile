@@ -23,7 +23,7 @@ SYSTEM := python3-venv pocl-opencl-icd python3-pygpu libclblast-dev libopenblas0
 # What `make long` looks through: chromium (about 600 MB) opens the pages.
 LOOK := chromium chromium-driver
 
-.PHONY: quick test ci lint types unit programs opencl cuda mpi waiting alone venv-pygpu unit-pygpu unit-intel expected budget long mutants system system-long speed frameworks frameworks-long gpu gpu-wheels docs package clean
+.PHONY: quick test ci lint types unit programs opencl cuda mpi waiting alone venv-pygpu unit-pygpu unit-intel expected budget long mutants system system-long axe speed frameworks frameworks-long gpu gpu-wheels docs package clean
 
 # The core: statistics, parser, dot, the runner, verdicts, causes, the fit, two backends.
 QUICK = $(patsubst %,tests/%.py,test_stats test_parse test_fit bench/test_dot bench/test_runner \
@@ -74,6 +74,16 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	$(BIN)/mypy
+
+# axe-core, which judges whether everyone can read the pages. npm is not in SYSTEM: Debian's brings
+# hundreds of packages. Without it those tests are skipped.
+AXE_VERSION := 4.14.1
+axe:
+	@test -e .axe/axe.min.js || if command -v npm > /dev/null; then \
+		mkdir -p .axe && cd .axe && npm pack --silent axe-core@$(AXE_VERSION) > /dev/null && \
+		tar -xzf axe-core-$(AXE_VERSION).tgz --strip-components 1 package/axe.min.js && \
+		rm axe-core-$(AXE_VERSION).tgz || echo "skipped: axe-core: npm could not get it"; \
+	else echo "skipped: axe-core: no npm"; fi
 
 # Two at a time, each file of one tier. One seed of hashes for both: parameters that come from a set
 # must have one order. Of many combinations of parameters few are run; `--full` runs all.
@@ -126,7 +136,7 @@ expected: $(VENV)/.installed
 LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
 	tests/benchmarks \
 	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train signals)
-long: $(VENV)/.installed
+long: $(VENV)/.installed axe
 	$(call TWO,$(BIN)) --full $(patsubst %,--ignore=%,$(MORE))
 
 # How large each part of the tree is, written down: a higher number needs its reason in the commit.
@@ -227,4 +237,4 @@ package:
 	PYTHON=$(PYTHON) EXTRAS='$(EXTRAS)' .ci/package $(OUT)
 
 clean:
-	rm -rf $(VENV) $(VENV_QUICK) $(VENV_FRAMEWORKS) $(VENV_PYGPU) .cache site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_QUICK) $(VENV_FRAMEWORKS) $(VENV_PYGPU) .axe .cache site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,9 @@
 """Pages in a browser: whole and readable on a desk and on a phone, and self-contained."""
 
+import json
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from gpumap.results.shown import render
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
 
+AXE = Path(__file__).parents[2] / ".axe" / "axe.min.js"
 DESKTOP, PHONE = 1200, 380
 SCHEMES = ("light", "dark")
 WIDTHS = (DESKTOP, PHONE)
@@ -32,13 +35,34 @@ class Browser:
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self._tell("Emulation.setEmulatedMedia", features=[feature])
         self.said()
+        self.asked()
         self.driver.get(f"file://{path}")
 
     def said(self):
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
+    def asked(self):
+        events = [json.loads(e["message"])["message"] for e in self.driver.get_log("performance")]
+        sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        urls = [one["request"]["url"] for one in sent if one["type"] != "Document"]
+        return [url for url in urls if url != "data:,"]  # the icon, which is empty
+
     def evaluate(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
+
+    def faults(self):
+        """Return the serious faults that axe finds."""
+        self.evaluate(AXE.read_text(encoding="utf-8"))
+        found = self.driver.execute_async_script(
+            "const done = arguments[0];"
+            "axe.run({resultTypes: ['violations']}).then(r => done(r.violations), e => done(e))"
+        )
+        assert isinstance(found, list), found
+        return [
+            (one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
 
     def _tell(self, command, **arguments):
         self.driver.execute_cdp_cmd(command, arguments)
@@ -58,10 +82,11 @@ def browser():
     # as root there is no sandbox; /dev/shm is small in containers
     for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
         options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
     try:
         driver.set_page_load_timeout(_LONGEST)
+        driver.set_script_timeout(_LONGEST)
         yield Browser(driver)
     finally:
         driver.quit()
@@ -96,10 +121,19 @@ def test_a_page_is_quiet_and_fits(browser, pages, name, width, scheme):
     """No word in the console, no request, no sideways scrolling; the right colours."""
     browser.open(pages(name), width, scheme)
     assert browser.evaluate("return performance.getEntriesByType('resource').length") == 0
-    assert (browser.said(), overflow(browser)) == ([], 0)
+    assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
     ground = browser.evaluate("return getComputedStyle(document.body).backgroundColor")
     bright = sum(int(part) for part in ground[4:-1].split(",")) > 3 * 128
     assert bright == (scheme == "light")
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core: make axe (takes npm)")
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", [*RUNS, "trace"])
+def test_a_page_has_no_serious_fault(browser, pages, name, scheme):
+    """Names, contrast, order, what the keyboard reaches: as far as a machine can tell."""
+    browser.open(pages(name), PHONE, scheme)
+    assert browser.faults() == []
 
 
 @pytest.mark.parametrize("name", ["dot", "copies", "train", "trace", "matrix", "slower"])
@@ -140,5 +174,5 @@ def test_the_page_of_a_comparison(browser, gpumap):
     gpumap("compare", base, new, "--output", "compare.html")
     for width in WIDTHS:
         browser.open(gpumap.folder / "compare.html", width)
-        assert (browser.said(), overflow(browser)) == ([], 0)
+        assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
         assert "new/base" in browser.evaluate("return document.body.textContent")
