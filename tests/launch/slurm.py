@@ -70,8 +70,8 @@ def until(true, log):
 
 
 @contextmanager
-def node(folder):
-    """Start the daemons; give the variables for srun."""
+def node(folder, more=""):
+    """Start the daemons, with `more` lines of configuration; give the variables for srun."""
     folder = Path(folder)
     for name in ("state", "spool"):
         (folder / name).mkdir()
@@ -79,7 +79,7 @@ def node(folder):
     host, conf = socket.gethostname().partition(".")[0], folder / "slurm.conf"
     ports = {"first": _free(), "second": _free()}
     conf.write_text(CONF.format(host=host, folder=folder, user="root",
-                                cpus=os.cpu_count(), **ports))  # fmt: skip
+                                cpus=os.cpu_count(), **ports) + more)  # fmt: skip
     key, sock = folder / "munge.key", folder / "munge.socket"
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
