@@ -7,8 +7,10 @@ for; of each size with -v. Pairs that fall out of their group are named below it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -179,7 +181,8 @@ def matrix_tables(rows: Sequence[Measurement], *, whole: bool = True) -> Iterato
     sizes = [CopyKey.of(group[0].case).bytes for _, group, _ in found]
     for size, (title, group, pairs) in zip(sizes, found, strict=True):
         if whole or (size == max(sizes) and len(_every(pairs)) > _PAIR):
-            yield _matrix(group, pairs, title)
+            table = _matrix if len(_every(pairs)) <= _TABLED else _summary
+            yield table(group, pairs, title)
 
 
 def matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Pairs]]:
@@ -226,9 +229,6 @@ def _waited(row: Measurement) -> bool:
 
 def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
     names = _every(pairs)
-    if len(names) > _TABLED:
-        remark = f"{len(names)} names have no room here: -v has a row for each pair"
-        return Table(f"{title}, sync", (), (), (remark, *_outlier_pairs(group)))
     unit, shown = pair_cells(pairs)
     odd = {row.case.names for row in group if _is_outlier(row) and _waited(row)}
     marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text
@@ -243,6 +243,19 @@ def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
         (*_legend(marked), *_outlier_pairs(group)),
         of_names=True,
     )
+
+
+def _summary(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
+    """Return the range of all pairs, for more names than a matrix has room for."""
+    figures = [f for row in pairs.values() if (f := row.metrics.get("bandwidth")) is not None]
+    values = sorted(figure.value for figure in figures)
+    routes = Counter(row.route or "unknown" for row in pairs.values() if row.status == "ok")
+    remarks = [f"{len(values)} of {len(pairs)} pairs measured: by route "
+               + ", ".join(f"{count} {route}" for route, count in routes.items())]  # fmt: skip
+    if values:
+        usual, low, high = units.same_prefix((median(values), values[0], values[-1]), "B/s")
+        remarks.append(f"median {usual}, all from {low} to {high}")
+    return Table(f"{title}, sync", (), (), (*remarks, *_outlier_pairs(group)))
 
 
 def pair_cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
