@@ -28,7 +28,7 @@ SOURCES = ("docs/**/*", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "action.
            "gpumap/backends/fake/script.py")  # fmt: skip
 _PART = re.compile(r"^<!-- generated: (.*?) -->$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#]+)")
-_CAUSES = {  # the third figure of a cause's code, and what such causes are of
+_CAUSES = {  # the first digit of a cause's code, and what such causes are of
     "1": "Configuration",
     "2": "Device and driver",
     "3": "Machine",

@@ -117,7 +117,7 @@ def speak(
 
     Args:
         report: what is shown on stdout.
-        notes: those of its notes that are worth it; none where notes are not wished.
+        notes: those of its notes that are worth it; `output.quiet` leaves them out.
         output: what was requested.
         program: whose stderr it is.
         silent: exit codes of errors that are left out.

@@ -1,4 +1,4 @@
-"""`bench train`: networks, rules and workers, by its options."""
+"""`bench train`: the network, rules and workers, by its options."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.bench.exchanges import Exchanging, Summand
 from gpumap.dtypes import np
 from gpumap.engine.base import COMPARABLE
-from gpumap.errors import AbsentError, GpumapError, OutOfMemory
+from gpumap.errors import AbsentError, Diagnostic, GpumapError, OutOfMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -243,13 +243,13 @@ class ProcessRanks:
         """Execute a command; return what it comes to on each rank.
 
         Raises:
-            DeviceError, QuestionError: it failed, by the name of the first such rank.
+            GpumapError: it failed: of the kind that the first such rank raised, with its name.
         """
         answers = self.call(*command)
         for info, (problem, _) in zip(self.table, answers, strict=True):
             if problem is not None:
                 kind, text, hint = problem
-                raise kind(f"{info.label}: {text}", hint)
+                raise kind((Diagnostic(kind.code, f"{info.label}: {text}", hint=hint),))
         return [answer for _, answer in answers]
 
     def end(self) -> None:

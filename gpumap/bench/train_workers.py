@@ -139,7 +139,7 @@ class LocalWorkers(Local):
         workers = [self._worker(name, job) for name in job.spec.names]
         ranks = Ranks(len(workers), self._join, clock)
         if self._is_hollow(job):
-            network = cast("Network", job.network)  # a user's is not
+            network = cast("Network", job.network)  # a user's network is never hollow
             data = Order(EPOCH, job.params.seed, partial(hollow_batch, network))
             job = replace(job, data=data, hollow=True)
 

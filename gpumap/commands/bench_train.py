@@ -54,7 +54,8 @@ _STEPS = 10_000_000
 @setting(
     "--batch-per-device",
     type=click.IntRange(1, _MOST),
-    help="Weak scaling: so many examples a step for each device.  [default: the preset's]",
+    help="Weak scaling: so many examples a step for each device."
+    "  [default: the preset's, 256 with --network]",
 )
 @setting(
     "--split",
@@ -66,7 +67,7 @@ _STEPS = 10_000_000
 @setting(
     "--optimizer",
     metavar="NAME",
-    help="sgd, momentum or adam.  [default: the preset's]",
+    help="sgd, momentum or adam.  [default: the preset's, sgd with --network]",
 )
 @setting(
     "--rate",

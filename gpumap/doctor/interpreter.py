@@ -97,7 +97,8 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
     try:
         child = run_child((str(full), "-I", "-c", _program(), "about"), env, STARTING)
     except (OSError, ValueError) as error:
-        raise _unusable(python, env, getattr(error, "strerror", None) or "no path") from error
+        why = "it is a folder" if full.is_dir() else getattr(error, "strerror", None) or "no path"
+        raise _unusable(python, env, why) from error
     about = _facts(child.answer)
     if child.code is None:
         raise _unusable(python, env, f"it did not answer within {STARTING:g} s")

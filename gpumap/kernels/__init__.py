@@ -37,7 +37,8 @@ class Kernel:
 
     name: str
     arguments: tuple[Argument, ...]
-    reference: Callable[..., None]  # on flat arrays, sliced to `size`; on matrices as they are
+    # on flat arrays, sliced to `size`; on matrices, and elementwise on the host, as they are
+    reference: Callable[..., None]
     group: int | None = None  # work-items of a group that reduces its share; None: one by one
     file: str = "elementwise.c"
     # what the text is built for, by the call's buffers and size; ValueError where they do not fit

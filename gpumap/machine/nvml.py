@@ -194,7 +194,7 @@ def _problem(error: Any) -> tuple[str, str | None]:
 
 
 def _all(library: Any) -> Iterator[NvmlGpu]:
-    driver = ask(library, "nvmlSystemGetDriverVersion")
+    driver = _text(ask(library, "nvmlSystemGetDriverVersion"))
     for index in range(library.nvmlDeviceGetCount()):
         try:
             handle = library.nvmlDeviceGetHandleByIndex(index)
@@ -217,9 +217,9 @@ def _gpu(
     return NvmlGpu(
         index=index,
         driver=driver,
-        name=ask(library, "nvmlDeviceGetName", handle),
-        pci=pci_address(place.busId) if place else None,
-        uuid=ask(library, "nvmlDeviceGetUUID", handle),
+        name=_text(ask(library, "nvmlDeviceGetName", handle)),
+        pci=pci_address(_text(place.busId) or "") if place else None,
+        uuid=_text(ask(library, "nvmlDeviceGetUUID", handle)),
         memory_total=memory.total if memory else None,
         memory_free=memory.free if memory else None,
         # the first of a bit set: its memory is near the device
@@ -255,6 +255,11 @@ def ask(library: Any, query: str, *arguments: Any, lacking: Any = None) -> Any:
         return function(*arguments)
     except library.NVMLError as error:
         return lacking if getattr(error, "value", None) == _NOT_SUPPORTED else None
+
+
+def _text(value: str | bytes | None) -> str | None:
+    """Return a string of NVML's; pynvml before 11.5 gives bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True, slots=True)

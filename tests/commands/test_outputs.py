@@ -27,6 +27,13 @@ def test_a_file_that_cannot_be_written_costs_no_other_result(gpumap):
     assert re.findall(r"^error: .*(first|last)", answer.err, re.MULTILINE) == ["first", "last"]
 
 
+def test_a_variable_names_several_files(gpumap):
+    """Words, of which ":" may be a part."""
+    answer = gpumap("check", "a->cpu0", "--no-open", GPUMAP_OUTPUT="json=a:b.json c.md")
+    assert answer.code == 0
+    assert {path.name for path in gpumap.folder.iterdir()} >= {"a:b.json", "c.md"}
+
+
 def test_a_file_has_what_stdout_has_of_a_verbose_run(gpumap):
     answer = gpumap.fake(script())(*DOT, "-v", *to("plain=r.txt"))
     assert answer.out == (gpumap.folder / "r.txt").read_text()

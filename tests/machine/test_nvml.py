@@ -29,9 +29,12 @@ H200 = nvml.NvmlGpu(
 KEPT = ("DeviceGetCount", "DeviceGetHandleByIndex 0")
 
 
-def test_a_device_as_the_driver_tells_it():
+@pytest.mark.parametrize("old", [str, str.encode])
+def test_a_device_as_the_driver_tells_it(old):
     """Every answer has its field, the address is written our way, and NVML is shut down."""
-    library = Library(ANSWERS)
+    texts = {f"DeviceGet{name}": old(ANSWERS[f"DeviceGet{name}"]) for name in ("Name", "UUID")}
+    pci = {"DeviceGetPciInfo": SimpleNamespace(busId=old("00000000:9D:00.0"))}
+    library = Library(ANSWERS | texts | pci)
     assert nvml.gpus(library) == (H200,)
     assert (library.calls[0], library.calls[-1]) == ("Init", "Shutdown")
 
@@ -42,7 +45,7 @@ def test_the_instances_of_a_device_that_is_cut_up():
         "DeviceGetMaxMigDeviceCount": 7,
         **{f"DeviceGetMigDeviceHandleByIndex 0 {place}": f"0/{place}" for place in (2, 6)},
         "DeviceGetUUID 0/2": "MIG-c5b2",
-        "DeviceGetName 0/2": "NVIDIA H200 MIG 1g.18gb",
+        "DeviceGetName 0/2": b"NVIDIA H200 MIG 1g.18gb",
         "DeviceGetMemoryInfo 0/2": SimpleNamespace(total=16 * 2**30, free=15 * 2**30),
         "DeviceGetUUID 0/6": NvmlError(3),
         "DeviceGetName 0/6": NvmlError(3),
