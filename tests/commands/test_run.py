@@ -261,6 +261,7 @@ def test_lines_of_both_streams_are_whole_and_none_is_lost(gpumap):
     both = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code, stderr=subprocess.STDOUT)
     (pid,) = noted(gpumap, 1)
     until(lambda: not lives(pid))
+    time.sleep(0.5)  # in which gpumap could end before it is read
     out, _ = both.communicate(timeout=LIMIT)
     many = {b"[a] " + byte * 999: 100 for byte in (b"o", b"e")}
     assert Counter(out.splitlines()) == {b"[a] slow": 1} | many
