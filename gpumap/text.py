@@ -8,7 +8,7 @@ from gpumap.errors import QuestionError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from gpumap.model import Case
 
@@ -37,6 +37,7 @@ def _columns(character: str) -> int:
 
 NAME = 16  # columns of names in a cell
 _LISTED = 3  # names in a cell: of more their number is given
+_TWO = 2  # names, which are both ends
 _MARKS = 3  # on one sign: more of them reach into other lines
 _LOOKED_AT = 8  # characters for each column: of a longer text no more is seen
 
@@ -62,6 +63,35 @@ def middle(text: str, most: int = NAME) -> str:
     return f"{_fitting(signs, half)}…{''.join(signs[len(signs) - last :])}"
 
 
+def shortened(names: Iterable[str]) -> dict[str, str]:
+    """Return the names that are too long for a cell, cut so that they stay apart.
+
+    In the middle; or, where that leaves some of them alike, around their first difference.
+    """
+    long = [name for name in dict.fromkeys(names) if width(printable(name)) > NAME]
+    found = {name: middle(name, NAME) for name in long}
+    if len({*found.values()}) == len(long):
+        return found
+    ends = zip(min(long), max(long), strict=False)  # of sorted names all others lie between
+    place = next((n for n, (one, other) in enumerate(ends) if one != other), 0)
+    return {name: _around(name, place, NAME) for name in long}
+
+
+def narrow(name: str, most: int) -> str:
+    """Return a name, perhaps a shortened one, cut further."""
+    inner = name.strip("…")
+    if width(name) <= most or len(name) - len(inner) != _TWO:
+        return middle(name, most)
+    return _around(inner, len(_signs(inner)) // 2, most)
+
+
+def _around(text: str, place: int, most: int) -> str:
+    signs = _signs(text)
+    before = _whole(signs[:place][::-1], (most - 2) // 2)[::-1]
+    after = _fitting(signs[place:], most - 2 - sum(map(width, before)))
+    return f"…{''.join(before)}{after}…"
+
+
 def short(case: Case) -> str:
     """Return the names of a case for a cell: of too many for it, how many there are."""
     names, sign = case.names, "->" if case.ordered else "+"
@@ -69,7 +99,7 @@ def short(case: Case) -> str:
     if len(names) <= _LISTED and width(whole) <= NAME:
         return whole
     if case.ordered:
-        return sign.join(middle(name, (NAME - len(sign)) // 2) for name in names)
+        return sign.join(narrow(name, (NAME - len(sign)) // 2) for name in names)
     return f"{len(names)} devices"
 
 

@@ -20,7 +20,7 @@ from gpumap.escape import printable
 from gpumap.report import plain
 from gpumap.report.diagnostics import render
 from gpumap.report.table import Table, paragraph
-from gpumap.text import ALIASES, canonical, fix, label, middle, nearest, short, width
+from gpumap.text import ALIASES, canonical, fix, label, middle, nearest, short, shortened, width
 
 TABLE = table(__file__)
 
@@ -114,6 +114,20 @@ def test_nothing_is_wider_than_its_room(text, most):
 def test_names_that_do_not_fit_become_a_count(names, shown):
     """Those of more than three too."""
     assert short(case("many", bindings(names))) == shown
+
+
+@pytest.mark.parametrize(("names", "shown"), [
+    (["gpu0", "gpu1"], {}),
+    (["a" * 20 + "0", "a" * 20 + "1"], ["aaaaaaa…aaaaaa0", "aaaaaaa…aaaaaa1"]),
+    (["node-000-in-the-hall", "node-001-in-the-hall"], ["…node-000-in-th…", "…node-001-in-th…"]),
+])  # fmt: skip
+def test_long_names_are_cut_so_that_they_stay_apart(names, shown):
+    assert list(shortened(names).values()) == list(shown)
+
+
+@given(st.lists(st.text(), unique=True))
+def test_no_shortened_name_is_wider_than_a_cell(names):
+    assert all(width(name) <= 16 for name in shortened(names).values())
 
 
 KNOWN = ("solo", "one", "many", "float32", "Résumé")
