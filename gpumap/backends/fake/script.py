@@ -64,6 +64,7 @@ from gpumap import config
 from gpumap.backends.base import Clock
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import MapError, SourceError
+from gpumap.files import check_writable
 from gpumap.model import Device, Kind, replace
 from gpumap.parse import canonical_identity, parse_map
 
@@ -155,17 +156,11 @@ def read(path: Path) -> Script:
     ids = [device_of(each).id for each in script.device]
     if repeated := {id_ for id_ in ids if ids.count(id_) > 1}:
         raise SourceError(f"{path}: {min(repeated)} is defined twice", "keep one of them")
-    return script if script.log is None else replace(script, log=_log(path.parent / script.log))
-
-
-def _log(path: Path) -> str:
-    """Return the path of a log that can be written."""
-    try:
-        path.open("a").close()
-    except OSError as error:
-        message = f"cannot write the log {path}: {error.strerror}"
-        raise SourceError(message, "check its path") from error
-    return str(path)
+    if script.log is None:
+        return script
+    log = path.parent / script.log
+    check_writable(log)
+    return replace(script, log=str(log))
 
 
 def features(script: FakeDevice) -> frozenset[Any]:
