@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gpumap.app.given_map import Where
 from gpumap.app.output import Output
 from gpumap.commands.option_types import DurationType, FileType, LimitType, ShareType, TargetType
 from gpumap.report import FORMATS
@@ -80,6 +79,8 @@ def map_options(help_: str) -> Callable[[F], F]:
         def collected(
             *, argument: str | None, option: str | None, backend: str | None, **others: Any
         ) -> Any:
+            from gpumap.app.given_map import Where  # what parses a map, a help does not need
+
             return command(where=Where(argument, option, backend), **others)
 
         wrapped: F = options(wrapped_by(collected, command))

@@ -28,7 +28,7 @@ def iterations(*names, sizes=(64,)):
 
 @pytest.mark.parametrize(("launch", "bound"), [(10.0, True), (1e-6, False)])
 def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
-    """Then the rate is the host's, and no share of a peak is told of it."""
+    """Then the rate is the host's, and it has no share of a peak."""
     here = world(gpu(0, rate=2.0**20, launch=launch, peak=2.0**30))
     params = Params((64,), cases=("solo", "one+fetch"))
     rows = {r.case.name: r for r in rows_on(here, dot_on(here, params))}

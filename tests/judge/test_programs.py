@@ -189,7 +189,7 @@ def busy(found):
 
 
 def test_every_event_is_counted_once():
-    """Counts, bytes and times of a group add up; copies that nobody requested, by their shape."""
+    """Counts, bytes and times of a group add up; copies without a request, by their shape."""
     copies = [("b->a", 1, 2, "copy", 16), ("b->a", 2, 4, "copy", 32, (2, 3))]
     found = traces.summary(trace(
         event("a", 0, 2, nbytes=4), *(event(*each, implicit=True) for each in copies),
