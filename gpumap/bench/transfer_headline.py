@@ -159,8 +159,9 @@ def _break_evens(report: Report) -> Headline:
 
 
 def _evens(rows: Sequence[Measurement]) -> tuple[str, ...]:
-    """Return the break-even size of each workload, x moved for each call."""
-    return tuple(text for sweep in sweeps(rows) if not sweep.resident and (text := _even(sweep)))
+    """Return the break-even size of each workload, x moved for each call; alike ones once."""
+    every = (_even(sweep) for sweep in sweeps(rows) if not sweep.resident)
+    return tuple(dict.fromkeys(filter(None, every)))
 
 
 def _even(found: Sweep) -> str:
