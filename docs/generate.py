@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "build" / "pages"
 sys.path.insert(0, str(ROOT))
 SOURCES = ("docs/**/*", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "action.yml",
-           "examples/**/*", "gpumap/training/published.csv",
+           "examples/**/*", "gpumap/published.csv",
            "gpumap/backends/fake/script.py")  # fmt: skip
 _PART = re.compile(r"^<!-- generated: (.*?) -->$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#]+)")

@@ -21,7 +21,6 @@ TYPE_CHECKING = False  # that of `typing`, which takes 4 ms in which no signal i
 if TYPE_CHECKING:
     from typing import Any
 
-    from gpumap.comm.algorithms import split
     from gpumap.contexts import Context
     from gpumap.contexts.array import Array
     from gpumap.errors import (
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from gpumap.running import BSP, EASGD, GOSGD, check, devices, doctor, dot, run_benchmark
     from gpumap.running import open_ as open  # noqa: A004 - it is read as gpumap.open
     from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks, scaled_rate
+    from gpumap.training.splits import split
 
 __all__ = [
     "BSP",
@@ -86,7 +86,7 @@ _PLACES = {
     for module, names in {
         "contexts": "Context",
         "contexts.array": "Array",
-        "comm.algorithms": "split",
+        "training.splits": "split",
         "model": "Binding ContextMap Device Diagnosis Report TraceEvent",
         "parse": "parse_map",
         "running": "BSP EASGD GOSGD check devices doctor dot open run_benchmark",

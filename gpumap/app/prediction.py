@@ -37,7 +37,7 @@ def predict_step(program: Program, *, table: str | None, output: Output, **optio
         "predict", Predicted(), program, output, shown, time_limit=_TIME_LIMIT
     ) as record:
         if table is not None:
-            from gpumap.training import published
+            from gpumap import published
 
             record.draft.result = Predicted(published=published.table(table))
         else:
@@ -57,9 +57,9 @@ def _shown(table: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
-    from gpumap.comm.algorithms import MODELS, predicted
     from gpumap.engine.sizes import counts
     from gpumap.model import Prediction
+    from gpumap.predict import MODELS, predicted
 
     devices = counts(options["devices"] or "2:1024:x2")
     names = options["algorithm"]
@@ -96,7 +96,7 @@ def _nbytes(options: Mapping[str, Any]) -> int:
 
 def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
     """Return the cost of a message: as given, or of a report, with its machine."""
-    from gpumap.comm.algorithms import given_link, measured_link, slowest
+    from gpumap.predict import given_link, measured_link, slowest
 
     latency, bandwidth, path = options["latency"], options["bandwidth"], options["report"]
     if path is None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from gpumap.comm.algorithms import split
 from gpumap.engine.verify import hollow_array
 from gpumap.training.network import Order
 from gpumap.training.rules import RuleSpec
+from gpumap.training.splits import split
 from gpumap.training.tasks import Trainable
 
 if TYPE_CHECKING:

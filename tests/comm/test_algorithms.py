@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpumap
-from gpumap.comm.algorithms import MODELS, STEPS, balanced, bus_factor, seconds
+from gpumap.comm.algorithms import STEPS, balanced, bus_factor
 from gpumap.model import Line
+from gpumap.predict import MODELS, seconds
 
 
 class Racing:

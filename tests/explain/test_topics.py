@@ -15,7 +15,6 @@ from surface import commands
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer, transfer_causes
 from gpumap.bench.keys import LADDER
-from gpumap.comm.algorithms import SPLITS
 from gpumap.comm.local import LIBRARIES
 from gpumap.engine import ceilings
 from gpumap.errors import Exit
@@ -25,6 +24,7 @@ from gpumap.judge.exit_status import STATUS
 from gpumap.results import copies, models, predicted, verdicts, watched
 from gpumap.training import jobs
 from gpumap.training.rules import RULES
+from gpumap.training.splits import SPLITS
 
 ROOT = Path(__file__).parents[2] / "gpumap"
 TOPICS = table()

@@ -7,12 +7,12 @@ from cases import called, planned_case, thin
 from judge.copy_rows import copy
 
 from gpumap import model
-from gpumap.comm.algorithms import given_link, predicted
 from gpumap.errors import Diagnostic
 from gpumap.model import replace
 from gpumap.model.measurements import PHASES
+from gpumap.predict import given_link, predicted
+from gpumap.published import with_metrics
 from gpumap.results import headline
-from gpumap.training.published import with_metrics
 
 RESULTS = {  # of kinds; of others what was measured
     "check": model.Checked, "devices": model.Listed, "compare": model.Compared,

@@ -26,7 +26,7 @@ TABLES = ("theano-mpi",)  # from its README
 
 def table(name: str) -> Published:
     """Return a table of TABLES."""
-    text = files("gpumap.training").joinpath("published.csv").read_text(encoding="utf-8")
+    text = files("gpumap").joinpath("published.csv").read_text(encoding="utf-8")
     lines = text.splitlines()
     source = tuple(line.removeprefix("# ") for line in lines if line.startswith("#"))
     rows = csv.DictReader(lines[len(source) :])
