@@ -11,6 +11,7 @@ from gpumap.engine.verify import moved, prove
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
+    from gpumap.bench.chain_work import Data
     from gpumap.bench.workloads import Problem
     from gpumap.engine.base import Events
     from gpumap.machine.blas import Cores
@@ -20,10 +21,8 @@ if TYPE_CHECKING:
 class Call(Iteration):
     """Calls that are waited for one by one, each writing y to one destination in host memory."""
 
-    most = REPEATS
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem | Data, most: int = REPEATS) -> None:
+        self.problem, self.most = problem, most
         self.destination = problem.room()
 
     def poison(self) -> None:
@@ -36,20 +35,20 @@ class Call(Iteration):
 
 
 class HostCall(Call):
-    """The call on the host, by NumPy with all cores."""
+    """The call on the host, by NumPy: its products use all cores, all else uses one."""
 
-    def __init__(self, problem: Problem, clock: Clock, cores: Cores) -> None:
-        super().__init__(problem)
-        self._clock = clock
-        self._cores = cores
-        self._operations = problem.workload.operations(problem.size)
+    def __init__(
+        self, problem: Problem | Data, clock: Clock, cores: Cores, most: int = REPEATS
+    ) -> None:
+        super().__init__(problem, most)
+        self._clock, self._cores = clock, cores
         self._compute = partial(problem.compute, self.destination)
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - no device
         """Call `iterations` times."""
         with self._cores.all():
             for _ in range(iterations):
-                self._clock.compute(self._compute, self._operations)
+                self._clock.compute(self._compute, self.problem.operations)
 
 
 class Placed:

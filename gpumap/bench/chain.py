@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpumap.bench.calls import HostCall
 from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
@@ -23,7 +24,6 @@ from gpumap.bench.chain_work import (
     Data,
     DeviceIteration,
     Dtype,
-    HostIteration,
     Placed,
 )
 from gpumap.bench.keys import HOST
@@ -121,7 +121,7 @@ class Chain(Benchmark):
 
     def _iteration(self, case: Case, data: Data) -> Iteration:
         if case.name == HOST:
-            return HostIteration(data, self._clock, self._cores)
+            return HostCall(data, self._clock, self._cores, Iteration.most)
         if self._placed is None:
             self._placed = Placed(self._place.name, self._session, data)
         return DeviceIteration(self._placed, fused=case.name == "fused")

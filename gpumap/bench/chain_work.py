@@ -24,9 +24,8 @@ from gpumap.engine.verify import METHOD, hollow_array, is_hollow, judged, larges
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.backends.base import Clock, Session
+    from gpumap.backends.base import Session
     from gpumap.engine.base import Events
-    from gpumap.machine.blas import Cores
     from gpumap.model import Check
 
 Dtype = Literal["float32", "float64"]
@@ -60,9 +59,14 @@ class Data:
     @cached_property
     def destination(self) -> Array:
         """Room on the host for any result of a device, while it is checked."""
-        return self.empty()
+        return self.room()
 
-    def empty(self) -> Array:
+    @property
+    def operations(self) -> int:
+        """Return the floating-point operations of all rows."""
+        return self.rows * OPERATIONS
+
+    def room(self) -> Array:
         """Return room for a result on the host."""
         shape = self.rows, COLUMNS
         return hollow_array(shape, self.dtype) if self.hollow else np.empty(shape, self.dtype)
@@ -155,27 +159,3 @@ class DeviceIteration(Iteration):
         self._session.download(self.out, data.destination)
         self._session.synchronize()
         return data.check(data.destination)
-
-
-class HostIteration(Iteration):
-    """The same by NumPy, whose products use all cores; its elementwise functions use one."""
-
-    def __init__(self, data: Data, clock: Clock, cores: Cores) -> None:
-        self._data, self._clock, self._cores = data, clock, cores
-        self._out = data.empty()
-
-    def poison(self) -> None:
-        """Make the result wrong."""
-        self._out.fill(float("nan"))
-
-    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - no device
-        """Compute it `iterations` times."""
-        job = partial(self._data.compute, self._out)
-        work = self._data.rows * OPERATIONS
-        with self._cores.all():
-            for _ in range(iterations):
-                self._clock.compute(job, work)
-
-    def check(self) -> Check:
-        """Return whether the result is right."""
-        return self._data.check(self._out)

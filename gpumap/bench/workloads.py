@@ -91,6 +91,11 @@ class Problem:
         self.b = rng.standard_normal(columns, dtype=np.float32)
         self._weights = np.vstack([self.w, self.b]).astype(np.float64)
 
+    @property
+    def operations(self) -> float:
+        """Return the floating-point operations of a call."""
+        return self.workload.operations(self.size)
+
     def room(self) -> Array:
         """Return room for y on the host."""
         return hollow_array(self.shape) if self.hollow else np.empty(self.shape, np.float32)

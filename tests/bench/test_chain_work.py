@@ -7,7 +7,8 @@ import pytest
 from buffers import verified
 from worlds import gpu, world
 
-from gpumap.bench.chain_work import BLOCK, OPERATIONS, Data, DeviceIteration, HostIteration, Placed
+from gpumap.bench.calls import HostCall
+from gpumap.bench.chain_work import BLOCK, OPERATIONS, Data, DeviceIteration, Placed
 
 
 class _Cores:
@@ -26,7 +27,7 @@ def data(request):
 
 
 def computed(data):
-    out = data.empty()
+    out = data.room()
     out.fill(np.nan)
     data.compute(out)
     return out, lambda other=out: data.check(other)
@@ -64,7 +65,7 @@ def test_a_chain_is_right_only_when_it_was_computed(fused):
 
 def test_the_host_has_all_cores_and_its_clock():
     found, cores, data = world(gpu()), _Cores(), Data(1000, "float32", 1)
-    work = HostIteration(data, found.clock, cores)
+    work = HostCall(data, found.clock, cores)
     work.poison()
     assert not work.check().passed
     before = found.clock.now()
