@@ -90,10 +90,10 @@ def method(report: Report) -> Iterator[str]:
 
         yield from models.lacking(report)
     late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
-    if late and report.status not in STOPPED:
+    if late and report.status not in STOPPED and any(row.samples for row in report.measurements):
         yield (
-            f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: each "
-            "case is verified and measured once, however long that takes"
+            f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: devices "
+            "are opened, and each case is verified and measured once, however long that takes"
         )
 
 
