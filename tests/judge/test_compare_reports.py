@@ -59,6 +59,19 @@ def of_two(seconds):
     return report(many, first, control_row(noisy(seconds), ("b1",)))
 
 
+def of_both(slower, both):
+    """Return a run of two devices, their controls alone, and `both`, that on the two at once."""
+    alone = [control_row(noisy(0.002), (name,)) for name in ("a0", "b1")]
+    last = [] if both is None else [control_row(noisy(both, seed=3), ("a0", "b1"))]
+    return report(row("many", noisy(0.01 * slower), names=("a0", "b1")), *alone, *last)
+
+
+def without(code):
+    first, control = one().measurements
+    gone = {"status": "skipped", "samples": None, "check": None, "metrics": {}}
+    return report(replace(first, reason=Reason(code, ""), **gone), control)
+
+
 def renamed(slower):
     return report(
         row("solo", noisy(0.01 * slower), names=("z0",)), control_row(noisy(0.002 * slower))
@@ -91,6 +104,15 @@ WRONG = [(None, "unverified"), (replace(GOOD, passed=False), "unverified"),
     # a case on several devices is judged through the first one's
     (of_two(0.002), of_two(0.004), ("pass", None)),
     (renamed(1.0), renamed(1.5), ("regression", "device-slower")),
+    # what devices take from each other is in their own control; that of one is none of both:
+    # where a run lacks theirs, times are judged as they are
+    (of_both(1.0, 0.003), of_both(2.0, 0.006), ("regression", "device-slower")),
+    (of_both(1.0, 0.003), of_both(2.0, 0.003), ("regression", "work-slower")),
+    (of_both(1.0, None), of_both(2.0, None), ("regression", "work-slower")),
+    (of_both(1.0, None), of_both(2.0, 0.006), ("regression", None)),
+    (of_both(1.0, 0.003), of_both(2.0, None), ("regression", None)),
+    # in the new report and in the base, a row that had no time
+    (one(), without("budget"), FEW), (without("budget"), one(), FEW),
     # fewer than six blocks are neither a pass nor an alarm; nor is one sample that is no time
     *((one(1.5, blocks=n), one(), FEW) for n in (1, 5)),
     *((one(), one(1.5, blocks=n), FEW) for n in (1, 5)),
@@ -257,23 +279,6 @@ def test_a_speedup_passes_by_the_changes_of_its_times_over_their_controls(slower
     assert relative.value == pytest.approx(math.log(slower), abs=0.01)
 
 
-def of_both(slower, both):
-    """Return a run of two devices, their controls alone, and `both`, that on the two at once."""
-    alone = [control_row(noisy(0.002), (name,)) for name in ("a0", "b1")]
-    last = [] if both is None else [control_row(noisy(both, seed=3), ("a0", "b1"))]
-    return report(row("many", noisy(0.01 * slower), names=("a0", "b1")), *alone, *last)
-
-
-@pytest.mark.parametrize(("base", "new", "why"), [
-    (0.003, 0.006, "device-slower"), (0.003, 0.003, "work-slower"),
-    (None, None, "work-slower"), (None, 0.006, None), (0.003, None, None),
-], ids=["they slow each other", "they do not", "alone", "new has it", "base has it"])  # fmt: skip
-def test_what_devices_take_from_each_other_is_in_their_own_control(base, new, why):
-    """A control of one is none of both: where a run lacks theirs, times are judged as they are."""
-    (verdict,) = compare(of_both(1.0, base), of_both(2.0, new), 0.05)
-    assert (verdict.verdict, verdict.reason) == ("regression", why)
-
-
 def test_every_group_has_its_own_control():
     """A control follows the rows that it was measured with: they share its blocks."""
     slow, fast = (control_row(noisy(t)) for t in (0.004, 0.002))
@@ -340,15 +345,6 @@ def test_a_row_that_was_not_measured_is_not_there(status):
     assert (lost.verdict, come.verdict) == ("missing", "new")
     assert f"its row is {status}: gone" in lost.text
     assert compare(bad, bad, 0.05) == ()
-
-
-def test_a_row_that_had_no_time_is_inconclusive():
-    """In the new report, and in the base."""
-    there = one()
-    first, control = there.measurements
-    gone = {"status": "skipped", "samples": None, "check": None, "metrics": {}}
-    without = report(replace(first, reason=Reason("budget", ""), **gone), control)
-    assert said(there, without) == said(without, there) == ("inconclusive", "few-samples")
 
 
 def test_the_ladder_behind_a_model_is_judged_alone_only():

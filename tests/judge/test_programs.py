@@ -86,15 +86,14 @@ def test_where_the_work_grows_with_the_names_equal_times_are_the_same_work():
     assert limited(2, 4.0, 8.0, weak=True).growth == pytest.approx(2.0)
 
 
-def test_ranks_that_all_repeat_something_are_told_of_that():
-    """A start that each rank makes is no memory bandwidth: from outside both are more work."""
-    said = scaling.sentence(limited(2, 1.9, 3.7, ranks=True))
-    assert "work that each rank repeats (imports, compiling)" in said
-
-
-def test_uneven_ranks_are_listed_with_their_work():
-    found = limited(2, 1.5, 2.1, uneven=0.9, worked=(1.4, 1.01), ranks=True)
-    assert "dev0 worked 1.40 s, dev1 1.01 s; at the end one" in scaling.sentence(found)
+@pytest.mark.parametrize(("args", "others", "said"), [
+    # a start that each rank makes is no memory bandwidth: from outside both are more work
+    ((2, 1.9, 3.7), {}, "work that each rank repeats (imports, compiling)"),
+    ((2, 1.5, 2.1), {"uneven": 0.9, "worked": (1.4, 1.01)},
+     "dev0 worked 1.40 s, dev1 1.01 s; at the end one"),
+])  # fmt: skip
+def test_ranks_are_told_of_what_ranks_do(args, others, said):
+    assert said in scaling.sentence(limited(*args, ranks=True, **others))
 
 
 @given(st.floats(0.5, 8.0), st.floats(0.1, 16.0), st.integers(2, 16))
