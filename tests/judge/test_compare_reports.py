@@ -15,11 +15,6 @@ from gpumap.judge.pairs import joined
 from gpumap.model import Around, Estimate, Plan, Reason, Samples, replace
 
 
-def judged(base, new, threshold=0.05):
-    found = compare(base, new, threshold)
-    return {(v.id.partition("[")[0], v.metric): v.verdict for v in found}
-
-
 def only(base, new, threshold=0.05):
     (found,) = compare(base, new, threshold)
     return found
@@ -66,10 +61,10 @@ def of_both(slower, both):
     return report(row("many", noisy(0.01 * slower), names=("a0", "b1")), *alone, *last)
 
 
-def without(code):
+def left_out():
     first, control = one().measurements
     gone = {"status": "skipped", "samples": None, "check": None, "metrics": {}}
-    return report(replace(first, reason=Reason(code, ""), **gone), control)
+    return report(replace(first, reason=Reason("budget", ""), **gone), control)
 
 
 def renamed(slower):
@@ -112,7 +107,7 @@ WRONG = [(None, "unverified"), (replace(GOOD, passed=False), "unverified"),
     (of_both(1.0, None), of_both(2.0, 0.006), ("regression", None)),
     (of_both(1.0, 0.003), of_both(2.0, None), ("regression", None)),
     # in the new report and in the base, a row that had no time
-    (one(), without("budget"), FEW), (without("budget"), one(), FEW),
+    (one(), left_out(), FEW), (left_out(), one(), FEW),
     # fewer than six blocks are neither a pass nor an alarm; nor is one sample that is no time
     *((one(1.5, blocks=n), one(), FEW) for n in (1, 5)),
     *((one(), one(1.5, blocks=n), FEW) for n in (1, 5)),
@@ -298,30 +293,19 @@ def test_without_a_control_raw_times_are_judged(side):
     ]
     assert said(base, new) == ("regression", None)
     assert only(base, new).relative is None
-    assert judged(*queued) == {("transfer.h2d", "issue_interval"): "regression"}
+    assert (only(*queued).metric, only(*queued).verdict) == ("issue_interval", "regression")
 
 
-def pair(gain, *, machine=1.0, against="one"):
-    reference = row(against, noisy(0.02 * machine))
+def pair(gain):
+    reference = row("one", noisy(0.02))
     both = {"names": ("a0", "b1"), "against": reference.case.id, "speedup": gain}
-    many = row("many", noisy(0.02 * machine / gain), **both)
-    return report(reference, many, control_row(noisy(0.002 * machine)))
+    many = row("many", noisy(0.02 / gain), **both)
+    return report(reference, many, control_row(noisy(0.002)))
 
 
 def gained(base, new):
     (found,) = (v for v in compare(base, new, 0.05) if v.metric == "speedup")
     return found
-
-
-def test_a_speed_up_is_judged_beside_its_time():
-    """Of a speed-up less is worse; a slower device does not touch it."""
-    many = ("dot.many", "time"), ("dot.many", "speedup")
-    found = gained(pair(1.9), pair(1.9, machine=1.5))
-    assert judged(pair(1.9), pair(1.5)) == {
-        ("dot.one", "time"): "pass", **dict.fromkeys(many, "regression"),
-    }  # fmt: skip
-    assert judged(pair(1.5), pair(1.9))["dot.many", "speedup"] == "improvement"
-    assert (found.verdict, found.value, found.base) == ("pass", pytest.approx(1.0), 1.9)
 
 
 def test_copies_both_ways_are_compared_with_both_ways_alone():
