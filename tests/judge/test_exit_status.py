@@ -34,9 +34,7 @@ ORDER = (70, 2, 4, 130, 124, 3, 1, 5, 0)
 TABLE = table(__file__)
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
 OPERATORS = st.sampled_from([">=", "<=", ">", "<"])
-ABSENT = Diagnostic("absent", "b: cuda7 is not there", 2, hint="there is cuda0", name="b")
 LIMIT = "dot.many.speedup>=1.8"
-ID = "dot.many[backend=fake,names=a+b,size=64]"
 
 
 def test_of_two_outcomes_the_one_that_comes_first_is_the_exit_code():
