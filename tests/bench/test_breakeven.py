@@ -60,12 +60,6 @@ def test_every_size_is_measured_in_six_blocks():
     assert {(row.status, len(row.samples.seconds)) for row in rows} == {("ok", 6)}
 
 
-def test_a_device_that_is_wrong_breaks_even_nowhere_and_the_other_does():
-    rows = measured(gpu(0, fault="wrong-product"), gpu(1))
-    done = with_break_evens(rows, 0.95)
-    assert {row.case.names for row in done if "break_even" in row.metrics} == {("b",)}
-
-
 def test_without_time_the_large_sizes_are_left_out():
     """The sizes that were measured tell what they can; the run says where it stopped."""
     late = replace(SETTINGS, budget=0.5)

@@ -39,24 +39,18 @@ def samples(seconds, blocks=None):
     return Samples(tuple(seconds), tuple(range(len(seconds)) if blocks is None else blocks))
 
 
-def test_a_compared_row_stands_on_its_ratios():
-    found = {
-        ONE.id: samples([4.0, 6.0, 8.0], blocks=[0, 1, 3]),
-        MANY.id: samples([2.0, 1.0, 2.0], blocks=[0, 2, 3]),
-        SOLO.id: samples([5.0]),
-    }
-    assert deciding(GROUP, found) == {
-        ONE.id: times((4.0, 6.0, 8.0)), MANY.id: ratios([2.0, 4.0]), SOLO.id: times((5.0,)),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(("reference", "own"), [
-    (None, [2.0, 3.0]), (samples([4.0], blocks=[9]), [2.0, 3.0]),
-    (samples([4.0, 4.0]), [2.0, 0.0]), (samples([0.0, 4.0]), [2.0, 3.0]),
+@pytest.mark.parametrize(("reference", "own", "stands"), [
+    (samples([4.0, 6.0, 8.0], [0, 1, 3]), samples([2.0, 1.0, 2.0], [0, 2, 3]), ratios([2.0, 4.0])),
+    # without a ratio it stands on its times
+    (samples([4.0], [9]), samples([2.0, 3.0]), times((2.0, 3.0))),
+    (samples([4.0, 4.0]), samples([2.0, 0.0]), times((2.0, 0.0))),
+    (samples([0.0, 4.0]), samples([2.0, 3.0]), times((2.0, 3.0))),
 ])  # fmt: skip
-def test_without_a_ratio_a_row_stands_on_its_times(reference, own):
-    found = {MANY.id: samples(own)} | ({} if reference is None else {ONE.id: reference})
-    assert times(tuple(own)) == deciding(GROUP, found)[MANY.id]
+def test_a_compared_row_stands_on_its_ratios(reference, own, stands):
+    assert deciding(GROUP, {MANY.id: own}) == {MANY.id: times(own.seconds)}
+    assert deciding(GROUP, {ONE.id: reference, MANY.id: own, SOLO.id: samples([5.0])}) == {
+        ONE.id: times(reference.seconds), MANY.id: stands, SOLO.id: times((5.0,)),
+    }  # fmt: skip
 
 
 def test_ratios_settle_a_group_though_its_times_drift():

@@ -23,17 +23,6 @@ def taken(*lost, names=("a",), busy=BUSY, waits=0.0):
     )  # fmt: skip
 
 
-def test_what_nothing_disturbed_is_as_it_is():
-    """Also what took long by itself: its thread ran."""
-    found, seconds = taken(*[0.0] * 8), (*[BUSY] * 7, 5 * BUSY)
-    assert shares_run(found) == pytest.approx((1.0,) * 8)
-    assert undisturbed(found) is found
-    assert not by_cpu(found)
-    spans = {"a": tuple((0.0, each) for each in seconds)}
-    found = replace(found, seconds=seconds, cpu=seconds, worked={"a": seconds}, intervals=spans)
-    assert undisturbed(found) is found
-
-
 @pytest.mark.parametrize("names", [("a",), ("a", "b")])
 def test_preempted_samples_are_left_out_with_all_that_is_of_them(names):
     found = taken(*[0.0, 0.005] * 6, names=names)

@@ -64,13 +64,6 @@ def bad(checks):
     return {(c.what, c.name, c.other): c.fitness for c in checks if c.fitness != "fit"}
 
 
-def test_healthy_devices_are_fit_in_every_item(scripted):
-    checks = screened(*scripted({}, {}, **NOISY))
-    assert bad(checks) == {}
-    whats = ["open"] * 2 + ["upload", "download"] * 2 + ["pair"] * 2 + ["product"] * 2
-    assert [check.what for check in checks] == [*whats, "siblings", "siblings"]
-
-
 @pytest.mark.parametrize(("devices", "found"), [
     ([{}, {"rate": FAST["rate"] / 3}, {}], {("siblings", "dev1", None): "unfit"}),
     ([{}, {"fault": "wrong-product"}], {("product", "dev1", None): "wrong-data"}),
@@ -168,9 +161,6 @@ ANSWERS = {
     "DeviceGetPowerManagementDefaultLimit": 700_000, "DeviceGetCurrentClocksEventReasons": 0,
     "DeviceGetComputeRunningProcesses_v3": [],
 }  # fmt: skip
-SOUND = {"driver", "ecc", "remapped-rows", "power", "xid", "throttle", "processes"}
-
-
 NOTHING = Requirements()
 NO_TREE = Tree(Path("/nowhere"))
 
@@ -179,12 +169,6 @@ def examined(log=(), required=NOTHING, links=None, why=None, **answers):
     gpus = nvml.health(Library({**ANSWERS, **answers}))
     known = Health(None, gpus, xids=xids(log), log=why)
     return list(health.checks([Binding("dev0", GPU)], known, links or {}, required, NO_TREE))
-
-
-def test_a_healthy_card_is_fit_in_every_item():
-    checks = examined()
-    assert {check.what for check in checks} == SOUND
-    assert {check.fitness for check in checks} == {"fit"}
 
 
 XID = "6,1,2,-;NVRM: Xid (PCI:0000:9d:00): {}, pid=1, name=python"
@@ -228,14 +212,9 @@ def test_what_cannot_be_read_is_no_pass(given, whats):
 def test_what_a_card_does_not_have_is_no_item():
     """A card without ECC has no counter of it; and a program's own Xid is no fault of the card."""
     checks = examined((XID.format(31),), DeviceGetTotalEccErrors=NvmlError(3))
-    assert {check.what for check in checks} == SOUND - {"ecc"}
+    sound = {"driver", "remapped-rows", "power", "xid", "throttle", "processes"}
+    assert {check.what for check in checks} == sound
     assert {check.fitness for check in checks} == {"fit"}
-
-
-def test_a_driver_that_does_not_answer_is_no_pass():
-    known = Health(silent="it did not answer within 2 s")
-    (check,) = health.checks([Binding("dev0", GPU)], known, {}, NOTHING, NO_TREE)
-    assert (check.what, check.fitness) == ("driver", "cannot-tell")
 
 
 @pytest.mark.parametrize(("text", "fitness"), [

@@ -73,10 +73,14 @@ def fetching(low):
     return slow(2, *ONE, case="many+fetch", fetch=8_000_000, cost=cost)
 
 
+def told(rows, **figures):
+    """Return the rows, the last of which has other figures."""
+    *others, many = rows
+    return [*others, replace(many, metrics={**many.metrics, **figures})]
+
+
 def unsure(high):
-    *rows, many = slow(2, *ONE)
-    found = model.Estimate(0.5, 0.1, high, "1")
-    return [*rows, replace(many, metrics={**many.metrics, "efficiency": found})]
+    return told(slow(2, *ONE), efficiency=model.Estimate(0.5, 0.1, high, "1"))
 
 
 ONE = ((0, 1), (0, 1))  # both devices work for one product's time, at once
@@ -94,6 +98,8 @@ LOST[-1] = replace(LOST[-1], status="skipped", metrics={})
 @pytest.mark.parametrize(("rows", "expected", "figures"), [
     (slow(1, *ONE), None, {}),
     (slow(1 / 0.91, *ONE), None, {}),  # 90 % of the number of devices are enough
+    *((told(unequal(), **{name: model.Estimate.refused("1")}), None, {})
+      for name in ("speedup", "ideal", "efficiency")),
     (LOST, None, {}), (unsure(0.999), "synchronisation", {}),
     (unsure(1.0), None, {}),  # nothing may be lost
     (slow(2, *ONE, devices=SHARED, ideal=1.0), "shared-hardware", {"speedup": 1.0}),
@@ -157,8 +163,7 @@ def test_a_launch_is_no_arithmetic_of_the_control(m, n):
     for place in (2, 3):
         case = replace(rows[place].case, work=work)
         rows[place] = replace(rows[place], case=case, metrics={"time": exactly(control, "s")})
-    metrics = {**rows[-1].metrics, "efficiency": exactly(0.5)}
-    why = cause([*rows[:-1], replace(rows[-1], metrics=metrics)])
+    why = cause(told(rows, efficiency=exactly(0.5)))
     assert why.cause == "launch-bound"
     assert why.figures["arithmetic"].value == pytest.approx(share * large)
 
@@ -189,13 +194,6 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
                 each[place] = replace(each[place], metrics=thin(each[place].metrics))
         causes = cause(rows), explaining(bare[0].case.bench)(bare)[0].explanation
         assert tuple(getattr(each, "cause", None) for each in causes) == found
-
-
-@pytest.mark.parametrize("name", ["speedup", "ideal", "efficiency"])
-def test_a_refused_ratio_is_no_ground_for_a_cause(name):
-    rows = unequal()
-    metrics = {**rows[-1].metrics, name: model.Estimate.refused("1")}
-    assert cause([*rows[:-1], replace(rows[-1], metrics=metrics)]) is None
 
 
 def test_a_device_that_may_be_as_fast_is_not_called_slower():

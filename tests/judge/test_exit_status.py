@@ -34,9 +34,7 @@ ORDER = (70, 2, 4, 130, 124, 3, 1, 5, 0)
 TABLE = table(__file__)
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
 OPERATORS = st.sampled_from([">=", "<=", ">", "<"])
-ABSENT = Diagnostic("absent", "b: cuda7 is not there", 2, hint="there is cuda0", name="b")
 LIMIT = "dot.many.speedup>=1.8"
-ID = "dot.many[backend=fake,names=a+b,size=64]"
 
 
 def test_of_two_outcomes_the_one_that_comes_first_is_the_exit_code():
@@ -53,7 +51,7 @@ def test_of_two_outcomes_the_one_that_comes_first_is_the_exit_code():
 
 def test_a_row_without_an_answer_leaves_a_run_inconclusive():
     """Whatever others say, and only where nothing worse has happened."""
-    open_ = decision({}, "budget")
+    open_ = gone(case("affine", "transfer", "a", resident="false", pattern="alone"))
     assert [status(code, (open_,)) for code in (Exit.OK, Exit.NO)] == ["inconclusive", "no"]
 
 
@@ -155,7 +153,7 @@ def test_an_undecided_row_leaves_a_run_inconclusive(open_):
     assert ended(found) == ended(passed) == (Exit.OK, "inconclusive", [])
     assert [(note.code, note.severity) for note in found.notes] == [("inconclusive", "warning")]
     assert [verdict.verdict for verdict in passed.verdicts] == ["pass"]
-    more = gated(report(open_, decision({}, "budget")), Gate())
+    more = gated(report(open_, gone(case("solo"))), Gate())
     said = [each.notes[0].message.partition(" fewer")[0] for each in (found, more)]
     assert said == ["1 row has", "2 rows have"]
 
@@ -171,12 +169,6 @@ def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
     assert verdict.value == (None if open_.flags else 1.9)
     assert ended(found) == (Exit.INCONCLUSIVE, "inconclusive", [("inconclusive", 5)])
     assert ended(passed) == (Exit.OK, "inconclusive", [("inconclusive", 0)])
-
-
-@pytest.mark.parametrize(("text", "operator", "value"), TABLE["limits"])
-def test_a_limit_is_a_selector_an_operator_and_a_quantity(text, operator, value):
-    limit = limit_of(f" {text} ")
-    assert (limit.text, limit.operator, limit.value) == (text, operator, value)
 
 
 @pytest.mark.parametrize(("text", "start", "stop", "hint"), TABLE["refused"])
@@ -211,7 +203,7 @@ def test_every_row_that_is_selected_has_its_verdict():
     """One that passes does not speak for another; its figure and interval are the row's."""
     sizes = {size: case(size=size) for size in (64, 128, 256)}
     rows = [row(value, of=sizes[size]) for size, value in ((64, 2.0), (128, 1.5), (256, 1.9))]
-    (open_,) = verdicts([limit_of(LIMIT)], report(row(1.84, 1.7, 1.92)))
+    (open_,) = verdicts([limit_of(f" {LIMIT} ")], report(row(1.84, 1.7, 1.92)))
     assert [word for _, word in words(LIMIT, *rows)] == ["pass", "fail", "pass"]
     assert words("dot.many[size=128].speedup>=1.8", *rows) == [(sizes[128].id, "fail")]
     assert (open_.value, open_.low, open_.high, open_.limit) == (1.84, 1.7, 1.92, 1.8)
@@ -251,27 +243,6 @@ def test_a_limit_on_a_metric_of_the_model_judges_models():
     assert words("transfer.h2d.latency<=2us", b, fits=(fitted(b.case),)) == [other]
     late = replace(b, reason=model.Reason("budget", "no time was left"))
     assert words("transfer.h2d.latency<=2us", late) == [(fit_id(b.case), "inconclusive")]
-
-
-def decision(metrics, code=""):
-    of = case("affine", "transfer", "a", resident="false", pattern="alone")
-    reason = model.Reason(code, "x") if code else None
-    return model.Measurement(of, "skipped" if code else "ok", reason, metrics=metrics)
-
-
-@pytest.mark.parametrize(("found", "said"), [
-    (decision({"break_even": figure(4e5, 3e5, 5e5, "B")}), "pass"),
-    (decision({"break_even": figure(math.inf, unit="B")}), "fail"),
-    (decision({}, "absent"), "missing"), (decision({}, "budget"), "inconclusive"),
-])  # fmt: skip
-def test_a_limit_on_a_break_even(found, said):
-    """Infinity is on the wrong side; what could not be told is no pass; without time it is open.
-
-    The other sizes of its calls have no such figure, measured or not.
-    """
-    others = case("affine", "transfer", "a", resident="false", pattern="ladder", bytes=320)
-    late = model.Measurement(others, "skipped", model.Reason("budget", "x"))
-    assert words("transfer.affine.break_even<=1MB", found, late) == [(found.case.id, said)]
 
 
 @pytest.mark.parametrize(("rows", "code", "status", "errors"), [
@@ -318,23 +289,24 @@ def test_nothing_but_absence_is_skipped(problems, rows, others):
     assert "skipped" not in {verdict.verdict for verdict in found.verdicts}
 
 
-@pytest.mark.parametrize(("interval", "expected"), [
-    ((2.0, 1.9, 2.1), True), ((1.5, 1.4, 1.6), True), ((1.8, 1.7, 1.9), False),
+PASS = row(2.0, 1.9, 2.1)
+# a limit on what is counted is certain at once, but the row has no interval yet
+FEW = replace(PASS, metrics={**PASS.metrics, "time": model.Estimate.without_interval(1.0, "s")})
+SMALL, LARGE = (row(1.0, of=case(size=size)) for size in (64, 128))
+
+
+@pytest.mark.parametrize(("limit", "rows", "found", "expected"), [
+    (LIMIT, [PASS], ["pass"], True), (LIMIT, [row(1.5, 1.4, 1.6)], ["fail"], True),
+    (LIMIT, [row(1.8, 1.7, 1.9)], ["inconclusive"], False), (LIMIT, [FEW], ["pass"], False),
+    ("dot.many[size=64].speedup>=1.8", [SMALL, LARGE], ["fail"], True),
+    # a row that no limit selects decides nothing
+    ("dot.many[size=64].speedup>=1.8", [LARGE], [], None),
 ])  # fmt: skip
-def test_a_limit_is_decided_by_its_interval(interval, expected):
-    """A pass or a fail; a row that no limit selects decides nothing."""
-    gate = Gate((limit_of(LIMIT),))
-    assert decided(gate, (), [row(*interval)]) is expected
-    assert decided(gate, (), [row(*interval, of=case("one"))]) is None
-    assert decided(Gate(), (), [row(*interval)]) is None
-
-
-def test_nothing_is_decided_of_too_few_samples():
-    """A limit on what is counted is certain at once, but the row has no interval yet."""
-    few = row(2.0, 1.9, 2.1)
-    few = replace(few, metrics={**few.metrics, "time": model.Estimate.without_interval(1.0, "s")})
-    assert decided(Gate((limit_of(LIMIT),)), (), [few]) is False
-    assert words(LIMIT, few) == [(ID, "pass")]
+def test_an_early_look_judges_the_rows_that_a_limit_selects(limit, rows, found, expected):
+    """A pass or a fail decides, by its interval."""
+    assert early([limit_of(limit)], rows) == found
+    assert decided(Gate((limit_of(limit),)), (), rows) is expected
+    assert decided(Gate(), (), rows) is None
 
 
 @pytest.mark.parametrize(("factor", "noise", "expected"), [
@@ -346,10 +318,3 @@ def test_a_base_is_decided_by_every_metric(factor, noise, expected):
     base = report(timed("one", times))
     rows = [timed("one", [factor * t for t in times])]
     assert decided(Gate(against=Baseline("base", base)), (), rows) is expected
-
-
-def test_an_early_look_judges_the_rows_that_a_limit_selects():
-    limit = limit_of("dot.many[size=64].speedup>=1.8")
-    small, large = (row(1.0, of=case(size=size)) for size in (64, 128))
-    assert early([limit], [large]) == []
-    assert early([limit], [small, large]) == ["fail"]

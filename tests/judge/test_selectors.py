@@ -105,14 +105,6 @@ def test_a_selector_knows_the_devices_of_a_row(keys, devices, meant):
     assert found.matches(Measurement(case, "ok")) == meant
 
 
-def test_a_model_of_copies_is_selected_by_its_devices():
-    ladder = fit().case
-    on_h200 = replace(ladder, bindings=(model.Binding("a", H200),))
-    for case, device, meant in ((ladder, "Fake", True), (on_h200, "Fake", False)):
-        found = selector_of(f"transfer.h2d[model={device}].latency")
-        assert found.matches(fitted(case)) == meant
-
-
 def refused(text):
     try:
         selector_of(text)

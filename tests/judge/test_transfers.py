@@ -42,6 +42,12 @@ def both_ways(gain, device, *, times=(T, T), moving=None, queue=0.0, **more):
     return [*alone([("h2d", binding), ("d2h", binding)], times, moving, queue), last]
 
 
+def few(rows, place):
+    samples = Samples((T,) * 5, tuple(range(5)), queue=(0.0,) * 5)
+    rows[place] = replace(rows[place], samples=samples, metrics=thin(rows[place].metrics))
+    return rows
+
+
 TWO = (gpu(0), gpu(1))
 CORES = (core(0), core(1))
 UNEQUAL = {"times": [T, 2 * T]}
@@ -55,6 +61,7 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
     (at_once(1.7, TWO, spread=0.06), None, {}),  # what may be 90 % is not said to be less
     (at_once(1.7, TWO, spread=0.05), "shared-link", {}),
     (at_once(1.1, TWO), "shared-link", {"gain": 1.1, "names": 2.0, **MOVED}),
+    (at_once(1.0, TWO, share=0.1), "shared-link", {}),  # a better reason than a slow link
     (at_once(1.0, TWO, **UNEQUAL), "unequal-devices", {"slowest": 2 * T, "fastest": T}),
     (at_once(3 / 3.5, [gpu(0), gpu(1), gpu(0)], times=[T, 3.5 * T, T]), "unequal-devices", {}),
     # longer than the slowest alone
@@ -82,6 +89,13 @@ MOVED = {"together": 2 * MB / (2 * T / 1.1), "alone": MB / T}
     (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
     (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
     (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
+    # a busy machine slows cores down, now or before: no other cause can be told
+    *((at_once(0.5, CORES, around=around, **times), "cpu-contention", {})
+      for times in (UNEQUAL, {"moving": [T / 4, T / 4]}, {"queue": T}, {})
+      for around in (Around(0.5, 0.0), Around(0.0, 0.3), Around(None, None, 2.0, 2),
+                     Around(0.3, 0.0, 2.0, 2))),
+    # under six samples, of whichever row, are no ground for a cause
+    *((few(at_once(1.1, TWO), place), None, {}) for place in (0, 2, -1)),
 ])  # fmt: skip
 def test_too_little_gain_has_its_cause(rows, expected, figures):
     why = only(rows, seeing())
@@ -127,28 +141,6 @@ HOST = "the bandwidth of the host's memory: no link is in between"
 def test_what_is_shared_is_named(devices, states, said):
     why = only(at_once(1.0, devices), seeing(**states))
     assert (why.cause, why.text.partition("they share ")[2]) == ("shared-link", said)
-
-
-@pytest.mark.parametrize("around", [
-    Around(0.5, 0.0), Around(0.0, 0.3), Around(None, None, 2.0, 2), Around(0.3, 0.0, 2.0, 2),
-])  # fmt: skip
-@pytest.mark.parametrize(
-    "times", [{"times": [T, 2 * T]}, {"moving": [T / 4, T / 4]}, {"queue": T}, {}]
-)
-def test_a_busy_machine_slows_cores_down(around, times):
-    """During the measurement or before: no other cause can be told from such figures."""
-    why = only(at_once(0.5, [core(0), core(1)], around=around, **times))
-    assert why.cause == "cpu-contention"
-
-
-@pytest.mark.parametrize(("n", "cause"), [(1, None), (5, None), (6, "shared-link")])
-@pytest.mark.parametrize("place", [0, 2, -1])
-def test_under_six_samples_are_no_ground_for_a_cause(place, n, cause):
-    rows = at_once(1.1, [gpu(0), gpu(1)])
-    few = Samples((T,) * n, tuple(range(n)), queue=(0.0,) * n)
-    metrics = thin(rows[place].metrics) if n < 6 else rows[place].metrics
-    rows[place] = replace(rows[place], samples=few, metrics=metrics)
-    assert getattr(only(rows, seeing()), "cause", None) == cause
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
@@ -259,10 +251,3 @@ def test_a_slow_copy_says_why_it_may_be():
     assert figures == pytest.approx({"bandwidth": 12e9, "ceiling": 60e9, "share": 0.2})
     assert told().text.startswith("less than 30% of PCIe 5 x16: `gpumap doctor` looks at")
     assert "a driver copies pageable memory once more" in told(memory="pageable").text
-
-
-def test_a_link_that_is_shared_is_the_better_reason():
-    both = named(gpu(0), gpu(1))
-    alone = [copy("h2d", [b], 1e-3, mode=mode) for b in both for mode in ("sync", "queued")]
-    row = copy("h2d", both, 2e-3, pattern="together", speedup=1.0, share=0.1)
-    assert only([*alone, row], lambda _: {}).cause == "shared-link"
