@@ -7,16 +7,15 @@ import sys
 from functools import partial
 from types import SimpleNamespace
 
-import here
 import msgspec
 import numpy as np
 import pytest
 from buffers import got, sent
+from sessions import usable
 from tables import table
 
 from gpumap.backends.base import Clock
 from gpumap.backends.device_clock import DeviceClock
-from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
 from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.kernels import KERNELS
@@ -27,11 +26,7 @@ pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 
 @pytest.fixture(scope="module")
 def backend():
-    made = PyopenclBackend(here.HOST)
-    probe = made.probe()
-    if not probe.usable:
-        pytest.skip(f"pyopencl: {probe.reason}")
-    made.found = probe.devices
+    made, made.found = usable("pyopencl")
     return made
 
 
