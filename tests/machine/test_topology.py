@@ -21,7 +21,7 @@ V2 = "sys/fs/cgroup"
 
 
 def test_eight(eight):
-    """Siblings n and n+64 are one core; nodes follow the sockets."""
+    """Siblings n and n+64 are one core; of PCI, displays and accelerators count, in their order."""
     topology = read(eight.root)
     assert len(topology.cpus) == topology.online == 128
     assert topology.cpus[33] == Cpu(33, siblings=(33, 97), numa_node=1)
@@ -30,7 +30,7 @@ def test_eight(eight):
     assert [cpu.index for cpu in topology.physical] == list(range(64))
     assert (topology.model, topology.quota) == ("AMD EPYC 9554", None)
     assert (topology.memory_total, topology.memory_available) == (2 * 2**40, 2**40)
-    assert len(topology.pci) == 9
+    assert " ".join(d.address[5:7] for d in topology.pci) == "02 1b 43 52 61 9d c3 d1 df"
 
 
 def test_desktop(desktop):
