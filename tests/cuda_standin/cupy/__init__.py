@@ -93,10 +93,6 @@ class Device:
     def __exit__(self, *error):
         CURRENT.use(self._before.pop())
 
-    @property
-    def compute_capability(self):
-        return "90"
-
 
 class Stream:
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):  # noqa: FBT002
@@ -225,7 +221,6 @@ MODULES = {
         memcpyAsync, memcpyPeerAsync, _gpu.CUDARuntimeError, _CONSTANTS,
     ),
     "cupy.cuda.driver": (_gpu.ctxGetCurrent, _gpu.ctxSetCurrent, launchKernel, {}),
-    "cupy.cuda.device": (Device, {}),
     "cupy.cuda.nccl": (
         _math.NcclCommunicator, _math.groupStart, _math.groupEnd,
         {"NCCL_SUM": 0, "NCCL_FLOAT32": 7, "available": True},

@@ -40,29 +40,28 @@ class Misuse(AssertionError):
 
 
 class CUDARuntimeError(RuntimeError):
+    __module__ = "cupy_backends.cuda.api.runtime"
+
     def __init__(self, status):
         super().__init__(f"{_STATUS.get(status, 'cudaErrorUnknown')}: the stand-in says so")
         self.status = status
 
 
-CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
-
-
 class CUDADriverError(RuntimeError):
+    __module__ = "cupy_backends.cuda.api.driver"
+
     def __init__(self, status):
         super().__init__(f"CUDA_ERROR {status}: the stand-in says so")
         self.status = status
 
 
-CUDADriverError.__module__ = "cupy_backends.cuda.api.driver"
-
-
 class OutOfMemoryError(MemoryError):
+    __module__ = "cupy.cuda.memory"
+
     def __init__(self, size, total, limit=0):
         super().__init__(f"Out of memory allocating {size} bytes ({total} of {limit} so far).")
 
 
-OutOfMemoryError.__module__ = "cupy.cuda.memory"
 _kind, _, _word = os.environ.get("GPUMAP_STANDIN_FAULT", "").partition(":")
 _PLANTED = _kind if not _word or _word in sys.orig_argv else ""
 

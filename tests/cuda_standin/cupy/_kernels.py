@@ -30,8 +30,7 @@ extern "C" VISIBLE int kind_{0}(int n) {{ return standin::kind(&{0}, n); }}
 class CompileException(Exception):
     """CuPy's own error of a kernel's text."""
 
-
-CompileException.__module__ = "cupy.cuda.compiler"
+    __module__ = "cupy.cuda.compiler"
 
 
 def built(code, options):
