@@ -256,11 +256,9 @@ class Memory:
 class PinnedMemory:
     """Memory of the host that stays in its place; an error once it is freed."""
 
-    def __init__(self, size, flags=0):
+    def __init__(self, size):
         if size > TOTAL or fault("memory"):
             raise CUDARuntimeError(2)
-        if flags:
-            raise Misuse(f"flags of pinned memory: {flags}")
         self.size, self.device_id = size, CURRENT.device
         self._block = Block(size, CURRENT.device, "pinned")
         self.ptr = self._block.address
@@ -353,8 +351,8 @@ def copy_inside(target, source, nbytes, queue, devices=None):
 
 
 class Event:
-    def __init__(self, block=False, disable_timing=False, interprocess=False):  # noqa: FBT002
-        del block, interprocess
+    def __init__(self, block=False, disable_timing=False):  # noqa: FBT002
+        del block
         self._timing, self._device, self._at = not disable_timing, CURRENT.device, None
 
     def record(self, stream=None):

@@ -65,13 +65,10 @@ def _run(command):
 
 
 class RawModule:
-    def __init__(self, code=None, *, path=None, options=(), backend="nvrtc",
-                 translate_cucomplex=False, enable_cooperative_groups=False,
-                 name_expressions=None, jitify=None):  # fmt: skip
-        others = (path, translate_cucomplex, enable_cooperative_groups, name_expressions, jitify)
+    def __init__(self, code=None, *, path=None, options=()):
         if not isinstance(options, tuple) or not isinstance(code, str):
             raise TypeError("code is a str and options are a tuple")
-        if any(others) or backend != "nvrtc":
+        if path:
             raise _gpu.Misuse("only code and options are here")
         self._code, self._options = code, options
 
