@@ -14,6 +14,7 @@ from test_comm_threads import assert_said_by_threads
 from gpumap.training.model_class import Recorder
 
 RANKS = Path(__file__).with_name("engine_ranks.py")
+LOOP = (sys.executable, str(RANKS.with_name("loop_ranks.py")))
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
 
 
@@ -29,7 +30,7 @@ def test_every_rank_has_what_mpis_own_calls_give(ranks):
 
 
 def of_users(ranks, *arguments, launcher=MPIRUN):
-    program = (sys.executable, str(Path(__file__).with_name("loop_ranks.py")), *arguments)
+    program = (*LOOP, *arguments)
     return said([*launcher, "-n", str(ranks), *program] if launcher else program)
 
 
@@ -88,8 +89,7 @@ def test_weights_count_examples_and_calls_must_match():
 @needs_mpi
 def test_a_rank_that_ends_with_an_exception_ends_the_others():
     """They wait for it in a call of MPI: without that the job hangs."""
-    program = (sys.executable, str(Path(__file__).with_name("loop_ranks.py")), "none", "raise")
-    done = run([*MPIRUN, "-n", "2", *program])
+    done = run([*MPIRUN, "-n", "2", *LOOP, "none", "raise"])
     assert done.returncode != 0
     assert "RuntimeError: as users' code does" in done.stderr
 
