@@ -15,6 +15,19 @@ import gpumap
 from gpumap.contexts.array import HOST, place
 
 PAIR = np.float32([1, 2])
+TWO = "dev0->cuda0;dev1->cuda1"
+
+
+@pytest.fixture
+def context():
+    with gpumap.open(TWO, backend="fake") as opened:
+        yield opened
+
+
+@pytest.fixture
+def strict():
+    with gpumap.open(TWO, backend="fake", policy="strict") as opened:
+        yield opened
 
 
 def numbers(*shape, dtype=np.float32, seed=1):
