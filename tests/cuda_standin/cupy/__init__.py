@@ -22,7 +22,7 @@ _ATTRIBUTES = {19: 1, 36: 3201000, 37: 6144, 86: 0, 88: 0, 100: 0}  # as an H200
 
 class MemoryPointer:
     def __init__(self, mem, offset):
-        self.mem = mem
+        self.mem, self.offset = mem, offset
         self.ptr = (mem.block.address if mem else 0) + offset
 
 
@@ -41,7 +41,7 @@ class ndarray:  # noqa: N801 - CuPy's names, here and below
         start, stop, step = rows.indices(self.shape[0])
         row = self.nbytes // self.shape[0] if self.shape[0] else 0
         at = start * row if self.data.mem else 0
-        pointer = MemoryPointer(self.data.mem, self.data.ptr - _base(self.data.mem) + at)
+        pointer = MemoryPointer(self.data.mem, self.data.offset + at)
         shape = (len(range(start, stop, step)), *self.shape[1:])
         return ndarray(shape, self.dtype, pointer)
 
@@ -50,10 +50,6 @@ class ndarray:  # noqa: N801 - CuPy's names, here and below
         if prod(shape) * self.dtype.itemsize != self.nbytes:
             raise ValueError("cannot reshape")
         return ndarray(shape, self.dtype, self.data)
-
-
-def _base(mem):
-    return mem.block.address if mem else 0
 
 
 def empty(shape, dtype=float):
