@@ -18,6 +18,14 @@ def backend(name):
     return made, made.probe()
 
 
+def usable(name):
+    """Return a backend and its devices; without any the test is skipped with the reason."""
+    made, probe = backend(name)
+    if not probe.usable:
+        pytest.skip(f"{name}: {probe.reason}")
+    return made, probe.devices
+
+
 def places():
     probes = [(name, backend(name)[1]) for name in REAL]
     skipped = {n: [pytest.mark.skip(f"{n}: {p.reason}")] for n, p in probes if not p.usable}

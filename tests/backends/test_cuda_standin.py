@@ -12,8 +12,6 @@ from flat_report import loads
 from standin import FOLDER, ROOT, environment, needs_standin
 from tables import table
 
-from benchmarks.gpu import judge
-
 PROGRAMS = table(__file__)
 pytestmark = needs_standin
 LIMIT = 300
@@ -116,15 +114,6 @@ def test_a_wrong_byte_of_an_upload_is_found(measured, devices, command):
     rows = [row for row in rows_of(report) if row["case"] != "host"]
     assert code == 4
     assert {(row["status"], row["reason"]["code"]) for row in rows} == {("failed", "wrong-data")}
-
-
-def test_doctor(measured):
-    """Its products and calls run, and are right; how fast, says nothing."""
-    _, report = measured("doctor")
-    assert (judge.diagnosed(report | {"result": report}).word, report["simulated"]) == (
-        judge.PASSED,
-        True,
-    )
 
 
 @pytest.mark.parametrize("fault", ["", "peer-refused", "peer-moves-nothing"])

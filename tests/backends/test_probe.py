@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 from commands.ranks import lives
+from sessions import usable
 from shell import until
 from tables import table
 
@@ -198,19 +199,17 @@ def test_pocl_without_a_linker_is_not_used(pocl, tmp_path, monkeypatch, linker):
         monkeypatch.setattr(pyopencl_devices, "_LINKED", NOWHERE)
     env = {**os.environ, "PATH": str(tmp_path), "POCL_CACHE_DIR": str(tmp_path)}
     probe = PyopenclBackend(Host(env, MACHINE)).inventory()
-    assert [d for d in probe.devices if d.driver == pocl.devices[0].driver] == []
+    assert [d for d in probe.devices if d.driver == pocl[0].driver] == []
     assert POCL in probe.reason
     assert install("opencl-intel") in probe.fix
 
 
 @pytest.fixture
 def pocl():
-    probe = probed()
-    if not probe.usable:
-        pytest.skip(f"pyopencl: {probe.reason}")
-    if not any("Portable Computing Language" in (d.driver or "") for d in probe.devices):
+    _, devices = usable("pyopencl")
+    if not any("Portable Computing Language" in (d.driver or "") for d in devices):
         pytest.skip("no PoCL here")
-    return probe
+    return devices
 
 
 def test_a_platform_without_devices(pocl, tmp_path):

@@ -7,16 +7,15 @@ import sys
 from functools import partial
 from types import SimpleNamespace
 
-import here
 import msgspec
 import numpy as np
 import pytest
 from buffers import got, sent
+from sessions import opened, usable
 from tables import table
 
 from gpumap.backends.base import Clock
 from gpumap.backends.device_clock import DeviceClock
-from gpumap.backends.pyopencl import PyopenclBackend
 from gpumap.backends.pyopencl import launch as pyopencl_launch
 from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.kernels import KERNELS
@@ -27,11 +26,7 @@ pyopencl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 
 @pytest.fixture(scope="module")
 def backend():
-    made = PyopenclBackend(here.HOST)
-    probe = made.probe()
-    if not probe.usable:
-        pytest.skip(f"pyopencl: {probe.reason}")
-    made.found = probe.devices
+    made, made.found = usable("pyopencl")
     return made
 
 
@@ -197,24 +192,17 @@ def test_what_is_queued_needs_no_name_for_its_buffers(end):
     assert ran(PROGRAMS["dropped"] + end) == ""
 
 
-@pytest.fixture
-def parts(backend):
-    devices = [d for d in backend.found if d.ref.part is not None][:2]
-    if len(devices) < 2:
-        pytest.skip("no device has two parts")
-    clock = Clock()
-    with backend.open(devices[0], clock) as one, backend.open(devices[1], clock) as two:
-        yield one, two
-
-
-def test_a_copy_waits_for_what_its_target_still_does(parts):
+@pytest.mark.usefixtures("backend")
+def test_a_copy_waits_for_what_its_target_still_does():
     """A long product that was queued into the target before the copy cannot overwrite it."""
-    (one, two), n = parts, 384
-    source, factor = (sent(session, np.ones((n, n), "f4")) for session in parts)
-    target = two.empty((n, n), "float32")
-    two.gemm(factor, factor, target)  # compiles
-    one.synchronize()
-    two.synchronize()
-    two.gemm(factor, factor, target)
-    assert one.copy(source, target) in ("same", "peer")  # in one context: not by way of the host
-    assert (got(target) == 1).all()
+    with opened("pyopencl", "pyopencl") as (one, two):  # two parts of a device, if it has some
+        n = 384
+        source, factor = (sent(session, np.ones((n, n), "f4")) for session in (one, two))
+        target = two.empty((n, n), "float32")
+        two.gemm(factor, factor, target)  # compiles
+        one.synchronize()
+        two.synchronize()
+        two.gemm(factor, factor, target)
+        route = one.copy(source, target)  # in one context: not by way of the host
+        assert route in ("same", "peer")
+        assert (got(target) == 1).all()

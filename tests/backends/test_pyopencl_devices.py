@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import here
 import pytest
+from sessions import usable
 
 from gpumap.backends import load
 from gpumap.backends.base import Clock, Host
@@ -17,37 +18,32 @@ EVERY = tuple(Cpu(n, (n,), 0) for n in range(4))
 
 
 @pytest.fixture(scope="module")
-def probe():
-    found = load("pyopencl", here.HOST).probe()
-    if not found.usable:
-        pytest.skip(f"pyopencl: {found.reason}")
-    return found
+def devices():
+    return usable("pyopencl")[1]
 
 
 def machine(*, cpus=EVERY, pinnable=True, **env):
     return Host(env, Topology(cpus, 4, None, "x", 1, 1, pinnable=pinnable))
 
 
-def test_parts_are_devices_of_one_unit(probe):
+def test_parts_are_devices_of_one_unit(devices):
     """Numbered from nought, within the whole; as the child listed them, found by their place."""
-    assert [d.id for d in PyopenclBackend(here.HOST).inventory().devices] == [
-        d.id for d in probe.devices
-    ]
-    for whole in (d for d in probe.devices if d.ref.part is None):
-        parts = [d for d in probe.devices
+    assert [d.id for d in PyopenclBackend(here.HOST).inventory().devices] == [d.id for d in devices]
+    for whole in (d for d in devices if d.ref.part is None):
+        parts = [d for d in devices
                  if d.ref.part is not None and d.id.startswith(f"{whole.id}.")]  # fmt: skip
         assert [d.ref.part for d in parts] == list(range(len(parts)))
         assert all(d.units == 1 and d.hardware <= whole.hardware for d in parts)
         assert len(parts) in (0, whole.units)
-    for device in probe.devices:
+    for device in devices:
         found = natives(device.ref, here.HOST)
         assert found[device.ref.part or 0].max_compute_units == device.units
         assert len(found) == 1 or device.ref.part is not None
 
 
+@pytest.mark.usefixtures("devices")
 @pytest.mark.parametrize("ref", [DeviceRef(Kind.OPENCL, 0, 99), DeviceRef(Kind.OPENCL, 99, 0)])
-def test_a_device_that_is_gone(probe, ref):
-    del probe
+def test_a_device_that_is_gone(ref):
     gone = Device(f"opencl:{ref.platform}:{ref.index}", Kind.OPENCL, ref, "gone", "pyopencl")
     with pytest.raises(AbsentError, match=f"{ref} is no longer there"):
         load("pyopencl", here.HOST).open(gone, Clock())

@@ -4,14 +4,13 @@ import dataclasses
 from functools import partial
 from itertools import product
 
-import here
 import numpy as np
 import pytest
 from backends.products import assert_product
 from hypothesis import given
 from hypothesis import strategies as st
+from sessions import usable
 
-from gpumap.backends.base import Clock
 from gpumap.backends.pyopencl.launch import BLOCKS, REGISTERS, Facts, cut, fits
 from gpumap.errors import Unsupported
 
@@ -107,14 +106,8 @@ WAYS = {
 
 @pytest.fixture(scope="module", params=WAYS)
 def session(request):
-    pytest.importorskip("pyopencl", reason="pyopencl: not installed")
-    from gpumap.backends.pyopencl import PyopenclBackend
-
-    backend = PyopenclBackend(here.HOST)
-    probe = backend.probe()
-    if not probe.usable:
-        pytest.skip(f"pyopencl: {probe.reason}")
-    with backend.open(probe.devices[0], Clock()) as opened:
+    backend, (first, *_) = usable("pyopencl")
+    with backend.open(first, backend.clock()) as opened:
         opened._facts = dataclasses.replace(opened._facts, **WAYS[request.param])
         yield opened
 

@@ -28,7 +28,7 @@ def steps_of(standin, out, *arguments, devices=1, fault="", path=()):
 @needs_standin
 def test_a_record_of_one_device(standin, tmp_path):
     """Each kind of step, in CI; without a library its steps are skipped, and say so."""
-    only = "check,preflight,exec,opencl,torch-cupy,dot,transfer,check:jax,dot-again"
+    only = "check,doctor,preflight,exec,opencl,torch-cupy,dot,transfer,check:jax,dot-again"
     code, found = steps_of(standin, tmp_path, "--only", only)
     words = {step["key"]: (step["verdict"], step["why"]) for step in found["steps"]}
     assert {words.pop(key)[0] for key in ("torch-cupy", "check:jax")} == {"skipped"}

@@ -14,6 +14,7 @@ from test_comm_threads import assert_said_by_threads
 from gpumap.training.model_class import Recorder
 
 RANKS = Path(__file__).with_name("engine_ranks.py")
+LOOP = (sys.executable, str(RANKS.with_name("loop_ranks.py")))
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
 
 
@@ -29,7 +30,7 @@ def test_every_rank_has_what_mpis_own_calls_give(ranks):
 
 
 def of_users(ranks, *arguments, launcher=MPIRUN):
-    program = (sys.executable, str(Path(__file__).with_name("loop_ranks.py")), *arguments)
+    program = (*LOOP, *arguments)
     return said([*launcher, "-n", str(ranks), *program] if launcher else program)
 
 
@@ -49,8 +50,7 @@ def test_a_loop_of_ones_own_is_plain_on_one_rank(tmp_path):
 
 @needs_mpi
 def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
-    kinds = ("shape", "dtype", "count", "none", "nothing", "weight", "file")
-    lines = of_users(3, "none", *kinds)
+    """Calls must match. A rank of no examples is none of the mean; large weights have one."""
     no_list = "'NoneType' object is not iterable"
     messages = {
         "shape": "ShapeError: arrays[0] has shape (3, 2) on rank 2, and (2, 3) on rank 0",
@@ -60,36 +60,24 @@ def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
         "nothing": f"DtypeError: rank 2: the arrays cannot be used: {no_list}",
         "weight": "QuestionError: rank 2: weight is -1.0",
         "file": "SourceError: rank 0: cannot write /nowhere/a.npz: its folder does not exist",
+        "call": "QuestionError: rank 2 calls gpumap.broadcast, and this rank calls gpumap.average",
+        "empty": "1.0",
+        "large": "1.0",
     }
+    told = {(rank, kind): text for kind, text in messages.items() for rank in range(3)}
     # the rank that has it does not name itself
-    own = {(kind, 2): "rank 2: " for kind in ("none", "nothing", "weight")} | {
-        ("file", 0): "rank 0: "
-    }
-    assert lines == sorted(
-        f"{rank} {kind} {message.replace(own.get((kind, rank), chr(0)), '')}"
-        for kind, message in messages.items()
-        for rank in range(3)
-    )
-
-
-@needs_mpi
-def test_weights_count_examples_and_calls_must_match():
-    """A rank of no examples has a mean that is no number; large weights have no finite sum."""
-    assert of_users(2, "none", "empty", "large", "call") == [
-        "0 call QuestionError: rank 1 calls gpumap.broadcast, and this rank calls gpumap.average",
-        "0 empty 1.0",
-        "0 large 1.0",
-        "1 call QuestionError: rank 0 calls gpumap.average, and this rank calls gpumap.broadcast",
-        "1 empty 1.0",
-        "1 large 1.0",
-    ]
+    for rank, *kinds in ((2, "none", "nothing", "weight"), (0, "file")):
+        told |= {(rank, k): messages[k].replace(f"rank {rank}: ", "") for k in kinds}
+    mine = "QuestionError: rank 0 calls gpumap.average, and this rank calls gpumap.broadcast"
+    told[2, "call"] = mine
+    lines = of_users(3, "none", *messages)
+    assert lines == sorted(f"{rank} {kind} {text}" for (rank, kind), text in told.items())
 
 
 @needs_mpi
 def test_a_rank_that_ends_with_an_exception_ends_the_others():
     """They wait for it in a call of MPI: without that the job hangs."""
-    program = (sys.executable, str(Path(__file__).with_name("loop_ranks.py")), "none", "raise")
-    done = run([*MPIRUN, "-n", "2", *program])
+    done = run([*MPIRUN, "-n", "2", *LOOP, "none", "raise"])
     assert done.returncode != 0
     assert "RuntimeError: as users' code does" in done.stderr
 

@@ -19,17 +19,10 @@ ClusterName=gpumap
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={first}
 SlurmdPort={second}
-SlurmUser={user}
-SlurmdUser={user}
-AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
-CredType=cred/munge
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
 SelectType=select/cons_tres
 ReturnToService=2
-MpiDefault=none
-InactiveLimit=0
 KillWait=1
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
@@ -78,8 +71,7 @@ def node(folder, more=""):
     folder.chmod(0o755)  # munged refuses a socket that clients cannot reach
     host, conf = socket.gethostname().partition(".")[0], folder / "slurm.conf"
     ports = {"first": _free(), "second": _free()}
-    conf.write_text(CONF.format(host=host, folder=folder, user="root",
-                                cpus=os.cpu_count(), **ports) + more)  # fmt: skip
+    conf.write_text(CONF.format(host=host, folder=folder, cpus=os.cpu_count(), **ports) + more)
     key, sock = folder / "munge.key", folder / "munge.socket"
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)

@@ -1,10 +1,10 @@
 """`gpumap preflight` as the prolog of a real Slurm: a node that fails it is drained."""
 
 import os
-import subprocess
 
 import pytest
 import slurm
+from mpi_jobs import ended, run, started
 
 PROLOG = """#!/bin/sh
 export HOME={folder} PATH={path}
@@ -27,23 +27,14 @@ def test_a_job_runs_where_the_prolog_passes_and_a_node_that_fails_it_is_drained(
     more = f"Prolog={prolog}\nPrologFlags=Alloc\n"
     with slurm.node(folder, more) as env:
         srun = [slurm.program("srun"), "-n", "1", "echo", "it ran"]
-        done = subprocess.run(
-            srun,
-            env=os.environ | env,
-            capture_output=True,
-            text=True,
-            timeout=slurm.LIMIT,
-            check=False,
-        )
+        done = run(srun, **env)
         assert (done.returncode, done.stdout) == (0, "it ran\n"), done.stderr
         wanted.write_text("2")
-        job = subprocess.Popen(
-            srun, env=os.environ | env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        job = started(gpumap, srun, **env)
         try:
             slurm.until(lambda: slurm.state(env).startswith("drain"), folder / "prolog.log")
         finally:
             job.terminate()
-            out, _ = job.communicate(timeout=slurm.LIMIT)
-    assert out == b""
+            _, out, _ = ended(job)
+    assert out == ""
     assert "1 of 2 Fake found" in (folder / "prolog.log").read_text()

@@ -38,14 +38,3 @@ def desktop(sketch):
     for cpu in range(8, 12):
         sketch.core((cpu,))
     return sketch.memory(32 * 2**30, 30 * 2**30)
-
-
-@pytest.fixture
-def clusters(sketch):
-    """Two sockets of four NUMA nodes each, two cores a node, and a node of memory alone."""
-    sketch.online(range(16)).status("0-15").memory(2**30, 2**29).node(8, ())
-    for cpu in range(16):
-        sketch.core((cpu,))
-    for node in range(8):
-        sketch.node(node, (2 * node, 2 * node + 1))
-    return sketch

@@ -66,17 +66,16 @@ def test_where_cpu_names_have_every_core_they_are_shared(eight):
     assert [ranges(place.cores) for place in found] == ["3,67", "3,67", "5"]
 
 
-@pytest.mark.parametrize(("node", "expected"), [(5, (5, "10-11")), (8, (8, ""))])
-def test_clusters_in_a_socket(clusters, node, expected):
-    """The node of the device, and not its socket; near one of memory alone there is no core."""
-    clusters.pci("0000:1b:00.0", class_="0x030200", numa_node=str(node), local_cpulist="8-15")
-    assert told(placed(clusters, gpu(0))) == [expected]
-
-
-def test_a_node_without_cores_that_may_be_used(eight):
-    (found,) = placed(eight.status("0-3"), gpu(7))
-    assert (found.node, found.cores) == (1, ())
-    assert found.why == "not bound: node 1 has no core that this process may run on"
+@pytest.mark.parametrize(("allowed", "node", "expected"), [
+    ("0-127", 1, "32-63,96-127"), ("0-3", 1, ""), ("0-127", 2, ""),
+])  # fmt: skip
+def test_the_node_of_a_device_has_its_cores(eight, allowed, node, expected):
+    """Not the socket that it is near; none where it has memory alone, or cores of others."""
+    eight.status(allowed).node(2, ()).pci("0000:1b:00.0", numa_node=node, local_cpulist="0-63")
+    (found,) = placed(eight, gpu(0))
+    assert (found.node, ranges(found.cores)) == (node, expected)
+    none = f"not bound: node {node} has no core that this process may run on"
+    assert expected or found.why == none
 
 
 @pytest.mark.parametrize(("device", "why"), [

@@ -39,11 +39,6 @@ def test_a_card_of_a_large_machine(eight):
     assert [state(eight, gpu(pci)).node for pci in (NEAR_1, "00000000:1B:00.0")] == [1, 0]
 
 
-def test_what_no_file_tells_is_not_known(tmp_path):
-    found = link_states([gpu(NEAR_0)], tmp_path / "none")[gpu(NEAR_0).id]
-    assert replace(found, nodes=()) == LinkState()
-
-
 @pytest.mark.parametrize("pci", [None, "0000:77:00.0", "", "../../../etc", "a\x00b"])
 def test_a_device_that_is_on_no_bus(eight, pci):
     told = {"link_width": 8, "max_link_width": 16}
@@ -52,8 +47,12 @@ def test_a_device_that_is_on_no_bus(eight, pci):
     assert found.bridges is None
 
 
-def test_a_scripted_device_is_no_part_of_the_machine(eight):
-    for root in (eight.root, eight.root / "none"):
+def test_what_no_file_tells_is_not_known(eight):
+    """And of a scripted device nothing is: it is no part of the machine."""
+    none = eight.root / "none"
+    found = link_states([gpu(NEAR_0)], none)[gpu(NEAR_0).id]
+    assert replace(found, nodes=()) == LinkState()
+    for root in (eight.root, none):
         (found,) = link_states([gpu(NEAR_0, backend="fake")], root).values()
         assert found == LinkState()
 

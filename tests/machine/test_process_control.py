@@ -32,14 +32,6 @@ def in_thread(cpus):
 
 
 @pins
-def test_only_the_calling_thread_is_pinned():
-    before = os.sched_getaffinity(0)
-    last = max(before)
-    assert in_thread([last]) == (True, {last})
-    assert os.sched_getaffinity(0) == before
-
-
-@pins
 @pytest.mark.parametrize("cpus", [[], [-1], [10**9], [2**80], [65000]])
 def test_refused(cpus):
     """So is a set of which the kernel would silently keep a part."""

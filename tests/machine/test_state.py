@@ -60,16 +60,18 @@ def neighbours(desktop, monkeypatch):
     return look
 
 
-@pytest.mark.parametrize(("spent", "busy", "idle", "stolen", "expected"), [
-    (0.0, 0, 400, 0, seen(0.0, 0.0)), (0.0, 100, 300, 0, seen(1.0, 0.0)),
-    (1.0, 100, 300, 0, seen(0.0, 0.0)), (0.5, 200, 200, 0, seen(1.5, 0.0)),
-    (2.0, 100, 300, 0, seen(0.0, 0.0)),  # the kernel counts more coarsely than our clock
-    (0.0, 200, 100, 100, seen(2.0, 0.25)),
+@pytest.mark.parametrize(("look", "expected"), [
+    ((1.0, 0.0, 0, 400), seen(0.0, 0.0)), ((1.0, 0.0, 100, 300), seen(1.0, 0.0)),
+    ((1.0, 1.0, 100, 300), seen(0.0, 0.0)), ((1.0, 0.5, 200, 200), seen(1.5, 0.0)),
+    ((1.0, 2.0, 100, 300), seen(0.0, 0.0)),  # the kernel counts more coarsely than our clock
+    ((1.0, 0.0, 200, 100, 100), seen(2.0, 0.25)),
+    # it counts in hundredths: in less than a quarter of a second they are too few
+    ((0.25, 0.0, 50, 50), seen(2.0, 0.0)), ((0.2, 0.0, 50, 50), seen(None, None)),
+    ((0.0, 0.0, 50, 50), seen(None, None)),
 ])  # fmt: skip
-def test_what_this_process_spends_is_not_its_neighbours(neighbours, spent, busy, idle, stolen,
-                                                        expected):  # fmt: skip
+def test_what_this_process_spends_is_not_its_neighbours(neighbours, look, expected):
     """The cores that are busy, less what this process had of them; what is stolen stands apart."""
-    assert expected == neighbours(1.0, spent, busy, idle, stolen)
+    assert neighbours(*look) == expected
 
 
 def test_each_look_is_for_the_time_since_the_last(neighbours):
@@ -77,13 +79,6 @@ def test_each_look_is_for_the_time_since_the_last(neighbours):
     assert neighbours(2.0, 2.0, 200, 600) == seen(0.0, 0.0)
     neighbours(0.1, 0.0, 40, 0)
     assert neighbours(1.0, 0.0, 0, 400) == seen(0.0, 0.0)
-
-
-@pytest.mark.parametrize(("seconds", "known"), [(0.0, False), (0.2, False), (0.25, True)])
-def test_a_time_too_short_tells_nothing(neighbours, seconds, known):
-    """The kernel counts in hundredths: in less than a quarter of a second they are too few."""
-    found = neighbours(seconds, 0.0, 50, 50)
-    assert found == (seen(2.0, 0.0) if known else seen(None, None))
 
 
 @pytest.mark.parametrize(("others", "before"), [(Others(1.5, 4, ()), 1.5), (None, None)])

@@ -20,18 +20,6 @@ AMD, XE, I915 = table(__file__).values()
 SECOND = 1_000_000_000
 
 
-@pytest.mark.parametrize(("text", "device", "engines"), [
-    (AMD, ("0000:08:00.0", 217), {b"gfx": (107322799, None, 1)}),
-    (XE, ("0000:03:00.0", 3), {b"rcs": (28257900, 7655183225, 1), b"ccs": (0, 7655183225, 4)}),
-    (I915, ("0000:00:02.0", 7), {b"render": (5000000, None, 1), b"video": (0, None, 2)}),
-])  # fmt: skip
-def test_engine_times_are_those_of_the_file(tmp_path, text, device, engines):
-    """And how many units an engine has, whose times are added up."""
-    tree(tmp_path, drm=[("/dev/dri/renderD128", text), ("/dev/null", text)])
-    found = usage.drm_use(str(tmp_path), 100)
-    assert found == usage.DrmUse({device: engines})
-
-
 @pytest.mark.parametrize("text", [
     "", "drm-pdev:\n", "drm-client-id: 1\n", "drm-pdev: x\ndrm-client-id: -1\n",
     "\xff\x00: \ndrm-", "drm-pdev: x\ndrm-client-id: 1e9\n",

@@ -19,7 +19,6 @@ NET = Network("line", 8, (Layer(1, "sigmoid"),))
 DEEP = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 EACH, COUNT, EPOCHS, RATE = 16, 2048, 4, 0.05
 EPS = 2.0**-23
-OWN_PACE = ("easgd", "gosgd")
 CUTS = {1: (24,), 2: (12, 12), 3: (8, 8, 8), 4: (6, 6, 6, 6)}
 UNEVEN = {1: (24,), 2: (19, 5), 3: (1, 15, 8), 4: (11, 0, 4, 9)}
 
@@ -96,7 +95,7 @@ def test_one_worker_exchanges_nothing(rule):
         assert made.phases()["comm"] == 0.0
 
 
-@pytest.mark.parametrize("rule", OWN_PACE)
+@pytest.mark.parametrize("rule", ["easgd", "gosgd"])
 def test_several_learn_what_one_worker_learns(rule):
     """The loss after equal epochs, the median of ten seeds, is within 1 % of the single worker's.
 

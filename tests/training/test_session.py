@@ -77,21 +77,19 @@ def test_a_model_is_given_its_rank_and_each_batch_of_an_epoch(tmp_path, capsys):
         assert saved["arr_1"].tolist() == [[2, 2], [2, 2]]
 
 
-@pytest.mark.parametrize(("without", "said"), [
-    (["train_iter", "cleanup"], "has no train_iter, no cleanup"),
-    (["build_model"], "has no params"),
+@pytest.mark.parametrize(("module", "name", "without", "said"), [
+    (__name__, "Told", ["train_iter", "cleanup"], "has no train_iter, no cleanup"),
+    (__name__, "Told", ["build_model"], "has no params"),
+    (__name__, "Tolled", [], "cannot be loaded"),
+    ("no.such.module", "Told", [], "cannot be loaded"),
 ])  # fmt: skip
-def test_a_class_that_lacks_something_is_refused(monkeypatch, without, said):
-    for name in without:
-        monkeypatch.delattr(Told, name)
+def test_a_class_that_lacks_something_or_is_not_there_is_refused(
+    monkeypatch, module, name, without, said
+):
+    for method in without:
+        monkeypatch.delattr(Told, method)
     with pytest.raises(QuestionError, match=said):
-        train(BSP, __name__, "Told")
-
-
-@pytest.mark.parametrize("name", [("no.such.module", "Told"), (__name__, "Tolled")])
-def test_a_class_that_is_not_there_is_refused(name):
-    with pytest.raises(QuestionError, match="cannot be loaded"):
-        train(BSP, *name)
+        train(BSP, module, name)
 
 
 def test_a_model_class_is_known_by_its_text_alone():

@@ -22,10 +22,6 @@ ROUNDING = 1e-5  # of a gradient of these few examples, by its length
 LAYERS = Network("same", 4, (Layer(5, "tanh"), Layer(2, "sigmoid")))
 EXAMPLES = 12
 
-# The network of LAYERS, as someone who has never seen gpumap would write it.
-MLP = TABLE["mlp"]
-SIMPLE = TABLE["simple"]
-
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
@@ -44,7 +40,8 @@ def module(tmp_path, monkeypatch):
 
 @pytest.fixture
 def mlp(module):
-    return UserNetwork(f"{module(MLP)}:Mlp")
+    """Return the network of LAYERS, as someone who has never seen gpumap would write it."""
+    return UserNetwork(f"{module(TABLE['mlp'])}:Mlp")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +93,7 @@ def test_parameters_may_lie_in_any_way(module, sessions):
 def module_class(module, methods):
     """Return module:Class of a class that is right but for some methods."""
     more = indent(dedent(methods), "    ")
-    source = f"{SIMPLE}\nclass Other(Mine):\n    here = True\n{more}\n"
+    source = f"{TABLE['simple']}\nclass Other(Mine):\n    here = True\n{more}\n"
     return f"{module(source)}:Other"
 
 

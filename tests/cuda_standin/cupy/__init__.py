@@ -1,7 +1,8 @@
 """A stand-in for CuPy where there is no GPU: the names that gpumap uses, under their own names.
 
 A test holds each name and each signature against the CuPy that is installed. What is not here is
-an AttributeError; what is used wrongly is `Misuse`. Its version says that nothing was measured.
+an AttributeError or a TypeError; what is used wrongly is `Misuse`. Its version says that nothing
+was measured.
 """
 
 import sys
@@ -21,14 +22,12 @@ _ATTRIBUTES = {19: 1, 36: 3201000, 37: 6144, 86: 0, 88: 0, 100: 0}  # as an H200
 
 class MemoryPointer:
     def __init__(self, mem, offset):
-        self.mem = mem
+        self.mem, self.offset = mem, offset
         self.ptr = (mem.block.address if mem else 0) + offset
 
 
 class ndarray:  # noqa: N801 - CuPy's names, here and below
-    def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
-        if strides is not None or order != "C":
-            raise _gpu.Misuse("arrays are in C order here")
+    def __init__(self, shape, dtype=float, memptr=None):
         self.shape = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
         self.dtype = np.dtype(dtype)
         if self.dtype.char not in "?bhilqBHILQefdFD":
@@ -42,23 +41,19 @@ class ndarray:  # noqa: N801 - CuPy's names, here and below
         start, stop, step = rows.indices(self.shape[0])
         row = self.nbytes // self.shape[0] if self.shape[0] else 0
         at = start * row if self.data.mem else 0
-        pointer = MemoryPointer(self.data.mem, self.data.ptr - _base(self.data.mem) + at)
+        pointer = MemoryPointer(self.data.mem, self.data.offset + at)
         shape = (len(range(start, stop, step)), *self.shape[1:])
         return ndarray(shape, self.dtype, pointer)
 
-    def reshape(self, *shape, order="C", copy=None):
+    def reshape(self, *shape):
         shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
-        if order != "C" or copy or prod(shape) * self.dtype.itemsize != self.nbytes:
+        if prod(shape) * self.dtype.itemsize != self.nbytes:
             raise ValueError("cannot reshape")
         return ndarray(shape, self.dtype, self.data)
 
 
-def _base(mem):
-    return mem.block.address if mem else 0
-
-
-def empty(shape, dtype=float, order="C"):
-    return ndarray(shape, dtype, order=order)
+def empty(shape, dtype=float):
+    return ndarray(shape, dtype)
 
 
 class MemoryPool:
@@ -93,14 +88,10 @@ class Device:
     def __exit__(self, *error):
         CURRENT.use(self._before.pop())
 
-    @property
-    def compute_capability(self):
-        return "90"
-
 
 class Stream:
-    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):  # noqa: FBT002
-        if null or ptds or priority is not None or not non_blocking:
+    def __init__(self, null=False, non_blocking=False):  # noqa: FBT002
+        if null or not non_blocking:
             raise _gpu.Misuse("only streams that do not wait for the legacy stream are here")
         CURRENT.use(CURRENT.device)
         self._queue = _gpu.Queue(CURRENT.device)
@@ -132,8 +123,7 @@ class Stream:
     def synchronize(self):
         _gpu.queue_at(self.ptr).drain()
 
-    def begin_capture(self, mode=None):
-        del mode
+    def begin_capture(self):
         self._queue.captured = []
 
     def end_capture(self):
@@ -225,7 +215,6 @@ MODULES = {
         memcpyAsync, memcpyPeerAsync, _gpu.CUDARuntimeError, _CONSTANTS,
     ),
     "cupy.cuda.driver": (_gpu.ctxGetCurrent, _gpu.ctxSetCurrent, launchKernel, {}),
-    "cupy.cuda.device": (Device, {}),
     "cupy.cuda.nccl": (
         _math.NcclCommunicator, _math.groupStart, _math.groupEnd,
         {"NCCL_SUM": 0, "NCCL_FLOAT32": 7, "available": True},

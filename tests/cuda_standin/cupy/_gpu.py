@@ -40,29 +40,28 @@ class Misuse(AssertionError):
 
 
 class CUDARuntimeError(RuntimeError):
+    __module__ = "cupy_backends.cuda.api.runtime"
+
     def __init__(self, status):
         super().__init__(f"{_STATUS.get(status, 'cudaErrorUnknown')}: the stand-in says so")
         self.status = status
 
 
-CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
-
-
 class CUDADriverError(RuntimeError):
+    __module__ = "cupy_backends.cuda.api.driver"
+
     def __init__(self, status):
         super().__init__(f"CUDA_ERROR {status}: the stand-in says so")
         self.status = status
 
 
-CUDADriverError.__module__ = "cupy_backends.cuda.api.driver"
-
-
 class OutOfMemoryError(MemoryError):
+    __module__ = "cupy.cuda.memory"
+
     def __init__(self, size, total, limit=0):
         super().__init__(f"Out of memory allocating {size} bytes ({total} of {limit} so far).")
 
 
-OutOfMemoryError.__module__ = "cupy.cuda.memory"
 _kind, _, _word = os.environ.get("GPUMAP_STANDIN_FAULT", "").partition(":")
 _PLANTED = _kind if not _word or _word in sys.orig_argv else ""
 
@@ -257,11 +256,9 @@ class Memory:
 class PinnedMemory:
     """Memory of the host that stays in its place; an error once it is freed."""
 
-    def __init__(self, size, flags=0):
+    def __init__(self, size):
         if size > TOTAL or fault("memory"):
             raise CUDARuntimeError(2)
-        if flags:
-            raise Misuse(f"flags of pinned memory: {flags}")
         self.size, self.device_id = size, CURRENT.device
         self._block = Block(size, CURRENT.device, "pinned")
         self.ptr = self._block.address
@@ -354,8 +351,8 @@ def copy_inside(target, source, nbytes, queue, devices=None):
 
 
 class Event:
-    def __init__(self, block=False, disable_timing=False, interprocess=False):  # noqa: FBT002
-        del block, interprocess
+    def __init__(self, block=False, disable_timing=False):  # noqa: FBT002
+        del block
         self._timing, self._device, self._at = not disable_timing, CURRENT.device, None
 
     def record(self, stream=None):

@@ -30,8 +30,7 @@ extern "C" VISIBLE int kind_{0}(int n) {{ return standin::kind(&{0}, n); }}
 class CompileException(Exception):
     """CuPy's own error of a kernel's text."""
 
-
-CompileException.__module__ = "cupy.cuda.compiler"
+    __module__ = "cupy.cuda.compiler"
 
 
 def built(code, options):
@@ -66,13 +65,10 @@ def _run(command):
 
 
 class RawModule:
-    def __init__(self, code=None, *, path=None, options=(), backend="nvrtc",
-                 translate_cucomplex=False, enable_cooperative_groups=False,
-                 name_expressions=None, jitify=None):  # fmt: skip
-        others = (path, translate_cucomplex, enable_cooperative_groups, name_expressions, jitify)
+    def __init__(self, code=None, *, path=None, options=()):
         if not isinstance(options, tuple) or not isinstance(code, str):
             raise TypeError("code is a str and options are a tuple")
-        if any(others) or backend != "nvrtc":
+        if path:
             raise _gpu.Misuse("only code and options are here")
         self._code, self._options = code, options
 
@@ -111,15 +107,8 @@ class RawKernel:
 
     def __call__(self, grid, block, args, *, shared_mem=0):
         (x,), (threads,), function = grid, block, self.kernel
-        if len(args) != len(function.kinds):
-            raise _gpu.Misuse(f"{len(args)} arguments of {len(function.kinds)}")
-        values = []
-        for kind, argument in zip(function.kinds, args, strict=True):
-            if kind == 0:  # a pointer
-                data = getattr(argument, "data", None)
-                values.append(np.uint64(data.ptr if hasattr(data, "ptr") else int(argument)))
-            else:
-                values.append(_by_value(kind, argument))
+        pairs = zip(function.kinds, args, strict=True)
+        values = [np.uint64(a.data.ptr) if kind == 0 else a for kind, a in pairs]  # 0: a pointer
         held = [np.frombuffer(value.tobytes().ljust(8, b"\0"), np.uint64) for value in values]
         given = np.array([value.ctypes.data for value in held], np.uint64)
         _gpu.CURRENT.use(function.device)  # CuPy gives its thread a context
@@ -183,14 +172,3 @@ def _parameters(kinds, addresses):
 
 def _words(address, number):
     return _gpu.read_host(address, 8 * number).view(np.uint64)
-
-
-def _by_value(kind, argument):
-    """Return a scalar whose bytes are a parameter's; CUDA would read others without a word."""
-    value = np.asarray(argument)[()]
-    if not isinstance(value, np.generic):
-        raise TypeError(f"{type(argument)} is no argument of a kernel")
-    size, fraction = kind % 64, kind >= 64
-    if value.itemsize != size or fraction != (value.dtype.kind == "f"):
-        raise _gpu.Misuse(f"{value.dtype} for a parameter of {size} bytes, fraction: {fraction}")
-    return value

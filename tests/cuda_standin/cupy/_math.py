@@ -8,17 +8,16 @@ from cupy import _gpu
 
 HANDLES = {}  # handle -> its device, its math mode, and the thread that may use it
 _TYPES = {0: np.float32, 1: np.float64, 2: np.float16, 14: np.uint16}  # cudaDataType_t
-_COMPUTES = {64: (2,), 68: (0, 2, 14), 70: (1,), 77: (0,)}  # cublasComputeType_t -> element types
+_COMPUTES = {68: (0, 2, 14), 70: (1,), 77: (0,)}  # cublasComputeType_t -> element types
 _WHOLE_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
 
 
 class CUBLASError(RuntimeError):
+    __module__ = "cupy_backends.cuda.libs.cublas"
+
     def __init__(self, status):
         super().__init__(f"CUBLAS status {status}")
         self.status = status
-
-
-CUBLASError.__module__ = "cupy_backends.cuda.libs.cublas"
 
 
 def create():
@@ -56,10 +55,8 @@ def gemmEx(handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb,
     )  # fmt: skip
     if not legal:
         raise CUBLASError(7)
-    scale = {64: ctypes.c_uint16, 70: ctypes.c_double}.get(computeType, ctypes.c_float)
+    scale = ctypes.c_double if computeType == 70 else ctypes.c_float
     a, b = (scale.from_address(at).value for at in (alpha, beta))  # read at the call
-    if computeType == 64:
-        a, b = (float(np.uint16(v).view(np.float16)) for v in (a, b))
     columns = (k if transa == 0 else m), (n if transb == 0 else k), n
     blocks, views = [], []
     for at, ld, row, column in zip((A, B, C), (lda, ldb, ldc), rows, columns, strict=True):
@@ -112,8 +109,7 @@ def _narrow(values, kind):
 
 def _summed(left, right, kind, compute, *, whole):
     """Return a product; without the math mode, sums of 16 bits meet in their own type."""
-    narrow = kind in (2, 14) and (compute == 64 or not whole)
-    if not narrow or left.shape[1] < 64:
+    if whole or kind not in (2, 14) or left.shape[1] < 64:
         return left @ right
     total = np.zeros((left.shape[0], right.shape[1]), np.float32)
     for at in range(0, left.shape[1], 32):
