@@ -382,9 +382,3 @@ def test_cores_that_share_all_of_their_hardware_get_one_name():
         for n in range(4)
     )))  # fmt: skip
     assert str(default_map(inventory)) == "dev0->cpu0"
-
-
-def test_several_backends_are_no_name():
-    with pytest.raises(QuestionError) as refused:
-        Inventory(Host({}, FOUR), "torch,jax")
-    assert "take several" in refused.value.diagnostics[0].hint

@@ -88,19 +88,6 @@ def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
     assert answer == Answer(0, "[a] ['--help', '--', '--quiet']\n", "")
 
 
-@pytest.mark.parametrize("mode", [None, 0o644, 0o755])
-def test_a_command_that_cannot_be_run(gpumap, mode):
-    """126 as in a shell: a folder, a text, and a script without an interpreter."""
-    path = gpumap.folder / "what"
-    if mode is None:
-        path.mkdir()
-    else:
-        path.write_text("true\n")
-        path.chmod(mode)
-    answer = gpumap("run", TWO, "--", "./what")
-    assert (answer.code, answer.out) == (126, "")
-
-
 @pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
 def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
     """With its code, which is gpumap's, and its last lines; who ignores SIGTERM is killed."""

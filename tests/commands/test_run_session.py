@@ -78,18 +78,6 @@ def test_the_call_that_a_dry_run_prints(session, text, words, call):
     assert answer.out.replace(" --quiet", "") == f"{call}\n"
 
 
-HOSTILE = TABLE["hostile"]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_a_session_file_is_never_executed(gpumap, session, text):
-    """Theano-MPI sourced it: here nothing is touched, and the line is named."""
-    answer = session(f"DEVICES=cpu0\n{text}\n")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"error: s.cfg, line {2 + text.count(chr(10))}: ")
-    assert [file.name for file in gpumap.folder.iterdir()] == ["s.cfg"]
-
-
 @pytest.mark.parametrize("value", ["$(touch x)", "a;touch x"])
 def test_what_is_meant_literally_stays_data(gpumap, session, value):
     """In single quotes; a process is given it as an argument, and no shell ever sees it."""
