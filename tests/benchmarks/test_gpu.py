@@ -140,23 +140,6 @@ def by_both(torch, **more):
     return report(*rows, **more)
 
 
-def noticed(code):
-    return [{"code": code, "message": "so it is"}]
-
-
-@pytest.mark.parametrize(("judged", "found", "word"), [
-    (judge.steady, copies(1), judge.PASSED), (judge.steady, copies(2), judge.FAILED),
-    (judge.steady, copies(2, simulated=True), judge.PASSED),
-    (judge.steady, report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
-    (judge.agree, by_both(1.02), judge.PASSED), (judge.agree, by_both(0.96), judge.FAILED),
-    (judge.agree, by_both(2.0, simulated=True), judge.PASSED),
-    (judge.agree, by_both(None), judge.FAILED), (judge.agree, by_both(1.0, code=4), judge.FAILED),
-    (judge.agree, by_both(1.0, notes=noticed("other-hardware")), judge.FAILED),
-])  # fmt: skip
-def test_targets_of_copies_and_of_two_libraries(judged, found, word):
-    assert judged(found).word == word
-
-
 @pytest.mark.parametrize(("ratio", "simulated", "word"), [
     (1.0, False, judge.PASSED), (0.996, False, judge.PASSED), (0.99, False, judge.FAILED),
     (0.5, True, judge.PASSED),
@@ -214,6 +197,14 @@ def mapped(*entries, code=0, notes=(), **more):
 
 
 @pytest.mark.parametrize(("judged", "found", "word"), [
+    # targets of copies and of two libraries
+    (judge.steady, copies(1), judge.PASSED), (judge.steady, copies(2), judge.FAILED),
+    (judge.steady, copies(2, simulated=True), judge.PASSED),
+    (judge.steady, report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
+    (judge.agree, by_both(1.02), judge.PASSED), (judge.agree, by_both(0.96), judge.FAILED),
+    (judge.agree, by_both(2.0, simulated=True), judge.PASSED),
+    (judge.agree, by_both(None), judge.FAILED), (judge.agree, by_both(1.0, code=4), judge.FAILED),
+    (judge.agree, by_both(1.0, notes=[{**NOTE, "code": "other-hardware"}]), judge.FAILED),
     # a name without a device, or no name at all, fails
     (judge.accepted, mapped(NAME), judge.PASSED),
     (judge.accepted, mapped(NAME, code=3), judge.FAILED),
@@ -283,15 +274,10 @@ def test_what_is_not_run_has_its_reason(tmp_path):
     assert program._whole([passed, none]) == "incomplete"
 
 
-def gpu(folder, *arguments, **env):
-    command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(folder / "out"), *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False
-    )
-
-
 def test_without_a_gpu_nothing_is_written(tmp_path):
-    done = gpu(tmp_path, CUDA_VISIBLE_DEVICES="")
+    command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(tmp_path / "out")]
+    env = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "no CUDA device: cupy: " in done.stderr
     assert not (tmp_path / "out").exists()

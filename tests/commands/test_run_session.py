@@ -39,12 +39,11 @@ def session(gpumap):
 @pytest.mark.parametrize(("line", "local", "mpi", "noted"), TABLE["how_bsp_exchanges"])
 def test_how_bsp_exchanges(session, line, local, mpi, noted):
     """Each of Theano-MPI's ways has its option; what is not as there is said."""
-    network = "--network models.modelfile:ModelClass"
     here = session(EXAMPLE + line, "--dry-run")
     over = session(HOSTS + line, "--dry-run")
     comm = "nccl" if "nccl" in line else "local"
-    assert here.out.endswith(f"{f'--comm {comm} --rule bsp {network} {local}'.strip()}\n")
-    assert over.out.endswith(f" --comm mpi --rule bsp {network} {mpi}\n")
+    assert here.out.endswith(f"{f'--comm {comm} --rule bsp {MODEL} {local}'.strip()}\n")
+    assert over.out.endswith(f" --comm mpi --rule bsp {MODEL} {mpi}\n")
     assert (here.err != "", over.err != "") == (noted, noted or "nccl" in line)
     assert ("a ring takes its place" in here.err) == ("ring" in local)
     assert ("float32 is sent" in here.err) == line.endswith("16")
