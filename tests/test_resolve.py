@@ -180,10 +180,9 @@ def test_the_hint_lists_what_is_there(fake, ref, hint):
 
 
 class Finding:
-    kinds = frozenset({Kind.CUDA, Kind.OPENCL})
-
-    def __init__(self, name, devices, notes=()):
+    def __init__(self, name, devices, notes=(), kinds=(Kind.CUDA, Kind.OPENCL)):
         self.name, self.devices, self.notes = name, tuple(devices), notes
+        self.kinds = frozenset(kinds)
 
     def probe(self):
         return Probe(self.name, usable=True, fix="mend", devices=self.devices, notes=self.notes)
@@ -238,10 +237,6 @@ def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, mes
     assert problem.message == f"a: {message}{why}"
 
 
-class Amds(Finding):
-    kinds = frozenset({Kind.ROCM})
-
-
 HIDING = {
     "HIP_VISIBLE_DEVICES=1 hides devices, and counts the others anew": {"HIP_VISIBLE_DEVICES": "1"},
     "ROCR_VISIBLE_DEVICES=2,3 and HIP_VISIBLE_DEVICES=1: the second counts what the first has left "
@@ -257,7 +252,7 @@ def test_what_hides_devices_that_have_numbers_alone_is_named(monkeypatch, why, t
     inventory = Inventory(Host(HIDING[why] | {"ZE_AFFINITY_MASK": "0"}, FOUR))
     ref = DeviceRef(Kind.ROCM, 0)
     devices = (Device("rocm:0", Kind.ROCM, ref, "MI300X", "torch"),) if there else ()
-    inventory._backends["torch"] = Amds("torch", devices)
+    inventory._backends["torch"] = Finding("torch", devices, kinds=[Kind.ROCM])
     (found,) = absent("a->rocm1", inventory)
     before = "rocm1 is not there: " if there else (
         "no backend can drive rocm1: torch: it finds no rocm device; "

@@ -123,10 +123,9 @@ def test_long_names_are_cut_so_that_they_stay_apart(names, shown):
 
 KNOWN = ("solo", "one", "many", "float32", "Résumé")
 MAP = "a->cuda0;b->cuda1"
-MISSPELLED = table(__file__, "spelling")
 
 
-@pytest.mark.parametrize(("line", "meant_"), MISSPELLED.items())
+@pytest.mark.parametrize(("line", "meant_"), table(__file__, "spelling").items())
 def test_a_misspelled_word_of_a_closed_list_is_offered_as_it_is_spelled(gpumap, line, meant_):
     answer = gpumap.fake(script())(*shlex.split(line), GPUMAP_CONTEXTS=MAP)
     assert answer.code == 2

@@ -12,9 +12,8 @@ from tables import table
 
 TABLE = table(__file__)
 TWO = "a->cuda0;b->cuda1"
-PRODUCT = 2.0**-12
 RATIO = pytest.approx(1.276, rel=3e-3)  # of the slow launches
-SLOW = 1.25 * PRODUCT  # seconds for each launch: a small product takes more, no control does
+SLOW = 1.25 * 2.0**-12  # seconds for each launch: a small product takes more, no control does
 
 
 def dot(gpumap, *arguments, map_="a->cuda0", cases="solo", **env):

@@ -103,12 +103,8 @@ def redirected(gpumap, arguments, redirection, **env):
     return gpumap.run(words, **({"GPUMAP_QUIET": "1"} | env))
 
 
-PROGRAM = TEXTS["program"]
-AT = TEXTS["at"]
-
-
 def at(module, owner, name, calls=1):
-    return AT.format(module=module, owner=owner, name=name, calls=calls)
+    return TEXTS["at"].format(module=module, owner=owner, name=name, calls=calls)
 
 
 PLANNED = [("solo", "a"), ("solo", "b"), ("one", "a"), ("many", "ab")]
@@ -126,7 +122,7 @@ MOMENTS = {  # code, status of the report, whether rows have samples then
 def test_an_interrupt_at_each_stage(gpumap, moment, signal):
     """Exit 130 with a whole report of what there is, and once that is made, the run's own end."""
     patch, code, status, measured = MOMENTS[moment]
-    text = PROGRAM.format(signal=signal, patch=patch)
+    text = TEXTS["program"].format(signal=signal, patch=patch)
     words = (*DOT, "--budget", "8s", "--format", "json", "--quiet")
     answer = gpumap.fake(script()).run([sys.executable, "-P", "-c", text, *words])
     found = report(answer)

@@ -5,7 +5,6 @@ import math
 import pytest
 from scripts import report, script
 
-RATE = 2**31
 SIZE = 256  # a product takes 2**-6 s: a sample is one iteration
 MAP = "a->cuda0;b->cuda1"
 DEVICES = ("cuda:0", "cuda:1")
@@ -19,8 +18,7 @@ UNEVEN = [
 
 def dot(gpumap, *arguments, size=SIZE, **device):
     """Measure two uneven devices; return the answer, the report and the products that they did."""
-    text = script(rate=RATE, **device)
-    answer = gpumap.fake('log = "log"\n' + text)(
+    answer = gpumap.fake('log = "log"\n' + script(**device))(
         *("bench", "dot", "--size", str(size), "--map", MAP, "--format", "json", *arguments)
     )
     lines = (gpumap.folder / "log").read_text().splitlines()

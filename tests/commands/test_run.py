@@ -294,24 +294,15 @@ def test_more_than_a_process_can_be_told(gpumap):
     assert gpumap(*QUIET, "@long", "--", "true").code == 126
 
 
-def interrupt(process):
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+def interrupt(process, times=1):
+    for _ in range(times):
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
 
 
-def interrupt_twice(process):
-    interrupt(process)
-    interrupt(process)
-
-
-def read_no_more(process):
-    process.stdout.read(10)
-    process.stdout.close()
-
-
-def read_no_errors(process):
-    process.stderr.read(10)
-    process.stderr.close()
+def read_no_more(stream):
+    stream.read(10)
+    stream.close()
 
 
 FLOOD = f"{NOTE}\nwhile True: print('x' * 1000)"
@@ -319,10 +310,10 @@ ERRORS = f"{NOTE}import sys\nwhile True: print('x' * 1000, file=sys.stderr)"
 DEAF = f"import signal, time; signal.signal(2, signal.SIG_IGN); {NOTE}{SLEEP}"
 PARENT = f"import subprocess; subprocess.Popen({['setsid', PYTHON, '-c', NOTE + SLEEP]}); {NOTE}"
 ENDS = {  # options, what the processes run, how many there are, what is done, exit code, words
-    "a reader that goes away": ((), FLOOD, 2, read_no_more, 141, b""),
-    "a reader of errors that goes away": ((), ERRORS, 2, read_no_errors, 141, None),
+    "a reader that goes away": ((), FLOOD, 2, lambda p: read_no_more(p.stdout), 141, b""),
+    "a reader of errors": ((), ERRORS, 2, lambda p: read_no_more(p.stderr), 141, None),
     "Ctrl-C where no one reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, None),
-    "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, interrupt_twice, 130, b""),
+    "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, lambda p: interrupt(p, 2), 130, b""),
     "the time limit": (("--timeout", "9s"), NOTE + SLEEP, 2, None, 124, b"of 9 s was reached"),
     "SIGKILL": ((), PARENT + SLEEP, 4, subprocess.Popen.kill, -signal.SIGKILL, b""),
 }
