@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-import subprocess
 import sys
 from graphlib import TopologicalSorter
 
 import pytest
+from mpi_jobs import run
 from tables import table
 from written import ROOT
 
@@ -181,8 +180,5 @@ def test_a_wheel_is_built_with_click_alone(tmp_path):
 
 def started(code, unwanted, folder):
     script = START.format(code=code, names=unwanted)
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, env=os.environ | {"HOME": str(folder)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run([sys.executable, "-c", script], folder, HOME=str(folder))
     return done.returncode, done.stderr

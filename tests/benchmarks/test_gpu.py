@@ -1,13 +1,12 @@
 """`make gpu`: what its verdicts mean, what its record shows, and a rehearsal without a device."""
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from mpi_jobs import run
 from standin import ROOT
 
 from benchmarks.children import Done
@@ -276,8 +275,7 @@ def test_what_is_not_run_has_its_reason(tmp_path):
 
 def test_without_a_gpu_nothing_is_written(tmp_path):
     command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(tmp_path / "out")]
-    env = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    done = run(command, ROOT, CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 3
     assert "no CUDA device: cupy: " in done.stderr
     assert not (tmp_path / "out").exists()

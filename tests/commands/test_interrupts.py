@@ -1,9 +1,9 @@
 """Ctrl-C: heard wherever it meets the main thread, once."""
 
-import subprocess
 import sys
 import threading
 
+import mpi_jobs
 import pytest
 from flat_report import loads
 from tables import table
@@ -16,9 +16,8 @@ LOST = TEXTS["lost"]
 
 def run(text, *, signal="SIGINT"):
     start = TEXTS["start"].replace("{signal}", signal)
-    done = subprocess.run(
-        [sys.executable, "-c", start + text], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = mpi_jobs.run([sys.executable, "-c", start + text], limit=60)
+    assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")[:-1], done.stderr
 
 
@@ -51,10 +50,8 @@ def command(text, signal, **names):
     """Run `check` in a process that does `text` first; return its code, report and stderr."""
     for name, value in {"signal": signal, **names}.items():
         text = text.replace("{" + name + "}", value)
-    done = subprocess.run(
-        [sys.executable, "-c", TEXTS["program"].replace("{text}", text)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    program = TEXTS["program"].replace("{text}", text)
+    done = mpi_jobs.run([sys.executable, "-c", program], limit=60)
     return done.returncode, done.stdout and loads(done.stdout), done.stderr
 
 
