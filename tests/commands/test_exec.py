@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 from flat_report import loads
+from ranks import ALLOWED, two_cores
 from scripts import script
 from shell import LIMIT, Answer
 from tables import table
@@ -21,12 +22,10 @@ from gpumap.model import Device, DeviceRef, Kind
 
 TABLE = table(__file__)
 PYTHON = sys.executable
-ALLOWED = sorted(os.sched_getaffinity(0))
 UUIDS = [f"GPU-00000000-0000-0000-0000-00000000000{n}" for n in range(8)]
 FOUR = ";".join(f"dev{n}->cuda{n}" for n in range(4))
 SHOW = "import os, json; print(json.dumps(dict(os.environ) | {'process': os.getpid(), 'cores': "
 SHOW += "sorted(os.sched_getaffinity(0))}))"
-two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be used")
 
 
 def launched(by, local, count, *, rank=None, size=None):

@@ -14,19 +14,17 @@ from pathlib import Path
 import psutil
 import pytest
 from flat_report import loads
-from ranks import lives
+from ranks import ALLOWED, lives, two_cores
 from shell import LIMIT, Answer, until
 from tables import table
 
 TABLE = table(__file__)
 PYTHON = sys.executable
-ALLOWED = sorted(os.sched_getaffinity(0))
 TWO = "a->cpu0;b->cpu0"  # works on one core, too
 QUIET = ("run", "--quiet")
 SLEEP = "import time; time.sleep(600)"
 # Writes its process to a file named after it, so that a test can look whether it lives.
 NOTE = "import os, pathlib; pathlib.Path(f'pid-{os.getpid()}').touch(); "
-two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be used")
 
 
 def noted(gpumap, count):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from mpi_jobs import tmpdir
-from ranks import measures
+from ranks import measures, two_cores
 from shell import BIN, LIMIT, until
 from tables import table
 
@@ -21,7 +21,6 @@ TRAIN = f"{shlex.quote(PYTHON)} -P -m gpumap bench train"
 ENDS = ("--budget", "12s", "--precision", "50%")
 SHORT = ("--preset", "mlp-small", *ENDS, "--timeout", "60s", "--format", "plain")
 OWN = Path(__file__).parents[2] / "examples" / "own_network.py"
-two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core alone is usable")
 
 
 @pytest.fixture
