@@ -84,10 +84,13 @@ def test_each_file_of_the_tests_on_a_device_is_there():
      [row(), {**skipped("budget"), "id": "other", "params": {"pattern": "ladder"}}], judge.PASSED),
 ])  # fmt: skip
 def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
+    """Many rows with one reason are a count and two of them."""
     verdict = judge.repeated(after, before)
     assert verdict.word == word
     if before == [row()]:
         assert [pair["relation"] for pair in verdict.found["comparison"]] == ["overlap"]
+    many = judge.repeated(report(row("c")), [row("a"), row("b"), row("c"), row("d")])
+    assert many.why == ("measured in one run only (3): a, b and 1 more",)
 
 
 def left_out(code, **params):
@@ -121,11 +124,6 @@ def test_what_was_not_measured_and_verified_fails(found, word):
     verdict = judge.measured(report(row(flags=["unstable"]), skipped("one-device")))
     assert verdict.word == judge.PASSED
     assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
-
-
-def test_many_rows_with_one_reason_are_a_count_and_two_of_them():
-    verdict = judge.repeated(report(row("c")), [row("a"), row("b"), row("c"), row("d")])
-    assert verdict.why == ("measured in one run only (3): a, b and 1 more",)
 
 
 def copies(unstable, **more):

@@ -220,13 +220,10 @@ def test_a_gpu_that_no_variable_hides_the_others_of_is_not_verified(node):
     assert become(node, "a->cuda1")[0]["GPUMAP_DEVICE"] == "cuda@0000:02:00.0"
 
 
-def test_what_is_verified_without_a_launcher_is_said_too(node):
+def test_a_device_without_an_identity_may_be_another_one(node):
+    """Both GPUs of AMD are alike to who reads them back. It is said without a launcher, too."""
     said = become(node, FOUR, "--name", "dev1", "--verify")[1]
     assert said.startswith(f"verified: dev1 is cuda@{UUIDS[1]}, ")
-
-
-def test_a_device_without_an_identity_may_be_another_one(node):
-    """Both GPUs of AMD are alike to who reads them back."""
     node.fake(script({"ref": "rocm0"}, {"ref": "rocm1"}))
     said = become(node, "a->rocm1", "--verify")[1]
     assert "warning: a: its driver shows one device and no identity" in said

@@ -13,12 +13,9 @@ from gpumap.results.shown import render
 from gpumap.results.verdicts import judged as tables
 
 
-def ended(code):
-    return made(STATUS.get(code, "ok"), code, measurements=(ok(case()),))
-
-
 @pytest.mark.parametrize(("report", "state"), [
-    *((ended(code), "error" if code in (Exit.WRONG_DATA, Exit.INTERNAL) else "failed")
+    *((made(STATUS.get(code, "ok"), code, measurements=(ok(case()),)),
+       "error" if code in (Exit.WRONG_DATA, Exit.INTERNAL) else "failed")
       for code in Exit if code != 0),
     (made(), "passed"),  # `check`: its exit code is all there is
     (made_reports.passed(), "passed"), (made_reports.dry_run(), "skipped"),

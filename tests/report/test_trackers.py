@@ -24,12 +24,8 @@ UNIT_WORDS = {"s": "_seconds", "B": "_bytes", "B/s": "_bytes_per_second",
 PAGE = ROOT / "docs" / "reports.md"
 
 
-def text(format_, report):
-    return render(format_, report, Style())
-
-
 def read(format_, report):
-    return list(READERS[format_](text(format_, report)))
+    return list(READERS[format_](render(format_, report, Style())))
 
 
 def of_device(report):
