@@ -202,18 +202,14 @@ def simulating(asked, *names, type_="gpu"):
 
 @pytest.mark.parametrize("simulator", ["Oclgrind Simulator", "Intel(R) FPGA Emulation Device"])
 def test_a_simulator_is_never_a_default(simulator):
-    """Though it says that it is a GPU, and also where it is all that the backend has."""
+    """Though it says that it is a GPU, and is first or all that there is; by name it is mapped."""
     assert str(default_map(simulating(None, simulator))) == "dev0->cpu0;dev1->cpu1"
     with pytest.raises(AbsentError, match="opencl0:0"):
         default_map(simulating("pyopencl", simulator))
-
-
-@pytest.mark.parametrize(("asked", "type_"), [(None, "gpu"), ("pyopencl", "other")])
-def test_beside_a_simulator_the_hardware_is_the_default(asked, type_):
-    """A simulator may stand first; by name it can be mapped as any other device."""
-    inventory = simulating(asked, "Oclgrind Simulator", "A GPU", type_=type_)
-    assert str(default_map(inventory)) == "dev0->opencl1:0"
-    assert resolve(parse_map("a->opencl0:0"), inventory).bindings[0].device.simulated
+    for asked, type_ in ((None, "gpu"), ("pyopencl", "other")):
+        inventory = simulating(asked, simulator, "A GPU", type_=type_)
+        assert str(default_map(inventory)) == "dev0->opencl1:0"
+        assert resolve(parse_map("a->opencl0:0"), inventory).bindings[0].device.simulated
 
 
 NOTES = (

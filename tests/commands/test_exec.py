@@ -159,15 +159,6 @@ def test_more_or_fewer_ranks_than_entries_start_nothing(node, map_, count, said)
         assert f"error: {said.replace('HOST', os.uname().nodename)}\n  fix: start " in error
 
 
-def test_the_map_of_another_node_starts_nothing(node):
-    """gpt-oss 266: which name has no device here, and what is here."""
-    map_ = "a->cuda@0000:01:00.0;b->cuda@0000:aa:00.0"
-    code, said = refused(node, map_, **launched("torchrun", 0, 2))
-    assert code == 3
-    assert "b: cuda@0000:aa:00.0 is not there" in said
-    assert f"there are 0000:01:00.0, {UUIDS[0]}" in said
-
-
 # --- which entry, and what it is then
 
 
