@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 from flat_report import loads
-from ranks import ALLOWED, two_cores
+from ranks import ALLOWED, SHOW, two_cores
 from scripts import script
 from shell import LIMIT, Answer
 from tables import table
@@ -24,8 +24,6 @@ TABLE = table(__file__)
 PYTHON = sys.executable
 UUIDS = [f"GPU-00000000-0000-0000-0000-00000000000{n}" for n in range(8)]
 FOUR = ";".join(f"dev{n}->cuda{n}" for n in range(4))
-SHOW = "import os, json; print(json.dumps(dict(os.environ) | {'process': os.getpid(), 'cores': "
-SHOW += "sorted(os.sched_getaffinity(0))}))"
 
 
 def launched(by, local, count, *, rank=None, size=None):

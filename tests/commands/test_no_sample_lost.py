@@ -8,7 +8,6 @@ from scripts import report, script
 SIZE = 256  # a product takes 2**-6 s: a sample is one iteration
 MAP = "a->cuda0;b->cuda1"
 DEVICES = ("cuda:0", "cuda:1")
-HANG = 120  # commands that go well: the next is in a block
 UNEVEN = [
     {},
     {"noise": 0.02, "throttle_after": 2.0, "throttle": 1.5},
@@ -79,7 +78,7 @@ def test_many_iterations_and_the_end_of_the_budget_lose_nothing(gpumap, argument
 
 def test_the_time_limit_loses_only_the_sample_that_it_cuts(gpumap):
     """A device that hangs: what was measured before is all there."""
-    uneven = {"noise": 0.02, "fault": "hang", "fault_after": HANG}
+    uneven = {"noise": 0.02, "fault": "hang", "fault_after": 120}  # commands: in a block
     answer, found, products = dot(gpumap, "--cases", "many", "--timeout", "8s", **uneven)
     missing = {device: len(each) - accounted(found)[device] for device, each in products.items()}
     assert answer.code == 124

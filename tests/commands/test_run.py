@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from flat_report import loads
-from ranks import ALLOWED, lives, two_cores
+from ranks import ALLOWED, SHOW, lives, two_cores
 from shell import LIMIT, Answer, until
 from tables import table
 
@@ -42,9 +42,7 @@ def ended(process):
 
 
 def variables(gpumap, *arguments, **env):
-    code = "import os, json; print(json.dumps(dict(os.environ) | {'cores': sorted(os."
-    code += "sched_getaffinity(0))}))"
-    answer = gpumap(*QUIET, *arguments, "--", PYTHON, "-c", code, **env)
+    answer = gpumap(*QUIET, *arguments, "--", PYTHON, "-c", SHOW, **env)
     assert (answer.code, answer.err) == (0, "")
     found = [loads(line.partition("] ")[2]) for line in answer.out.splitlines()]
     return sorted(found, key=lambda each: int(each["RANK"]))
@@ -159,7 +157,6 @@ while [ $count -lt 4 ]; do
 done
 sleep "$1"
 """
-KILLS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
 def living(mark):
@@ -179,7 +176,8 @@ def living(mark):
 def test_nothing_is_left_of_a_run_that_is_killed(gpumap, number):
     """At any moment, by any signal: no child, and no daemon without an environment."""
     rng = random.Random(f"few {number}")  # noqa: S311 - of times, not of secrets
-    how, wait, mark = rng.choice(KILLS), rng.uniform(0.0, 1.5), f"{9000 + number}.{time.time_ns()}"
+    kills = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+    how, wait, mark = rng.choice(kills), rng.uniform(0.0, 1.5), f"{9000 + number}.{time.time_ns()}"
     words = (*QUIET, "--grace", "200ms", TWO, "--", "sh", "-c", LEAVER, "sh", mark)
     process = started(gpumap, *words, stdout=None, stderr=None)
     time.sleep(wait)

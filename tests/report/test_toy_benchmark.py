@@ -91,14 +91,11 @@ def registered(monkeypatch):
     monkeypatch.setitem(registry.BENCHMARKS, "toy", "test_toy_benchmark:SPEC")
 
 
-def rows(gain=1.5):
+def rendered(format_):
     params = {"words": 4, "tone": "low"}
     cases = (Case("toy", each.name, params, bindings(), Work()) for each in CASES)
-    return [ok(case, speedup=gain) for case in cases]
-
-
-def rendered(format_):
-    return render(format_, made(measurements=rows()), Style(width=200, verbose=True))
+    rows = [ok(case, speedup=1.5) for case in cases]
+    return render(format_, made(measurements=rows), Style(width=200, verbose=True))
 
 
 def test_its_rows_have_a_table_of_its_own():
