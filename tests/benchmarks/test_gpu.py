@@ -13,8 +13,6 @@ from benchmarks.children import Done
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import judge, proofs, steps, suites
 
-NAN = float("nan")
-
 
 def estimate(low, high, unit="s"):
     return {"value": (low + high) / 2, "low": low, "high": high, "unit": unit}
@@ -112,7 +110,7 @@ def left_out(code, **params):
     (report(row(), code=3), judge.FAILED),
     (report(row(), skipped("stopped")), judge.FAILED),
     (report(row(passed=False)), judge.FAILED), (report(row(check=None)), judge.FAILED),
-    (report(row(metrics={})), judge.FAILED), (timed(NAN, 1.0), judge.FAILED),
+    (report(row(metrics={})), judge.FAILED), (timed(float("nan"), 1.0), judge.FAILED),
     (report(row(status="failed", reason={"code": "device-lost", "text": ""})), judge.FAILED),
     # what the device cannot do, if that is all that is wrong
     (report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
