@@ -2,12 +2,11 @@
 
 from gpumap import model
 
-ROLES = {"solo": "solo", "host": "host"}
-
 
 def planned_case(bench, name, params, *others, **more):
     """Return a case; `others` as those of `model.Case`, behind its parameters."""
-    role = "control" if bench == "control" else ROLES.get(name, "measured")
+    own = name if name in ("solo", "host") else "measured"
+    role = "control" if bench == "control" else own
     more = {"role": role, "swept": params.get("pattern") == "ladder"} | more
     return model.Case(bench, name, params, *others, **more)
 

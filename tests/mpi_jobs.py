@@ -42,7 +42,7 @@ def ended(process, limit=100):
 
 
 def run(command, cwd=None, limit=100, **env):
-    """Run a program of ranks, or of one; what takes longer than `limit` seconds is killed."""
+    """Run a program, of ranks or of its own; what takes longer than `limit` seconds is killed."""
     env = os.environ | {"TMPDIR": tmpdir()} | env
     return subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=limit

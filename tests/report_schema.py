@@ -8,11 +8,7 @@ from jsonschema import Draft202012Validator
 from gpumap.model.schema import published
 
 SCHEMA = published()
-VALIDATOR = Draft202012Validator(SCHEMA)
-
-
-def validate(report):
-    VALIDATOR.validate(report)
+validate = Draft202012Validator(SCHEMA).validate
 
 
 def checked(text):

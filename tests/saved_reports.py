@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
-from statistics import median
 from tempfile import gettempdir, mkdtemp
 
 from flat_report import loads
@@ -81,35 +80,3 @@ def written(name):
 def signed(tree):
     """Return a report as text with the digest that it must have: it was not edited by accident."""
     return json.dumps(tree | {"digest": digest(tree)})
-
-
-def few(tree, n):
-    """Return a report as it is when all rows had been measured for n blocks alone, under 6."""
-    tree = json.loads(json.dumps(tree))
-    for row in tree["result"]["measurements"]:
-        if row["samples"]:
-            _cut(row["samples"], n)
-        for figure in row["metrics"].values():
-            figure |= {"low": None, "high": None}
-        time = row["metrics"].get("time") or row["metrics"].get("issue_interval")
-        if time is not None:
-            time["value"] = median(row["samples"]["seconds"])
-            if "rate" in row["metrics"]:
-                row["metrics"]["rate"]["value"] = row["case"]["work"]["operations"] / time["value"]
-        row["explanation"] = None
-    rows = {row["case"]["id"]: row for row in tree["result"]["measurements"]}
-    for row in rows.values():
-        over = rows.get(row["case"]["against"])
-        if over is not None and "speedup" in row["metrics"] and over["samples"]:
-            both = (each["samples"]["seconds"] for each in (over, row))
-            ratios = [a / b for a, b in zip(*both, strict=False)]
-            row["metrics"]["speedup"]["value"] = median(ratios)
-    return tree | {"status": "inconclusive", "exit_code": 0, "verdicts": [], "errors": []}
-
-
-def _cut(samples, n):
-    for key in ("seconds", "blocks", "queue_s", "cpu_s", "control_s"):
-        samples[key] = samples[key][:n]
-    for lists in (*samples["intervals"].values(), samples["worked_s"], samples["phases_s"]):
-        lists |= {key: values[:n] for key, values in lists.items()}
-    samples["sample_notes"] = [m for m in samples["sample_notes"] if m["sample"] < n]

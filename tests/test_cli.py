@@ -26,15 +26,12 @@ def test_the_version(gpumap):
     assert gpumap("--version") == Answer(0, f"gpumap {__version__}\n", "")
 
 
-HANGING = TEXTS["hanging"]
-
-
 @pytest.mark.parametrize("arguments", [
     ("devices",), ("check", "a->opencl0:0"), ("check", "--format", "json", "a->opencl0:0"),
 ])  # fmt: skip
 def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
     (gpumap.folder / "lib").mkdir()
-    (gpumap.folder / "lib" / "pyopencl.py").write_text(HANGING)  # a driver library that sleeps
+    (gpumap.folder / "lib" / "pyopencl.py").write_text(TEXTS["hanging"])  # it sleeps
     gpumap.env["PYTHONPATH"] = str(gpumap.folder / "lib")
     with gpumap.start([gpumap.command, *arguments]) as process:
         until((gpumap.folder / "child").exists, process)
@@ -96,13 +93,10 @@ def test_a_deleted_working_folder(gpumap):
     assert Answer(0, WELL_FORMED, "") == gpumap.run(["sh", "-c", script])
 
 
-CRASHING = TEXTS["crashing"]
-
-
 @pytest.mark.parametrize(("error", "said"), TEXTS["an_error_of_its_own_ends_in_70_and_keeps_the"])
 def test_an_error_of_its_own_ends_in_70_and_keeps_the_traceback_in_a_file(gpumap, error, said):
     """A user reads one line and where the rest is; where even the file fails, it is on stderr."""
-    program = CRASHING.format(error=error)
+    program = TEXTS["crashing"].format(error=error)
     nowhere = "import tempfile; tempfile.tempdir = '/nowhere'\n"
     answer = gpumap.run([sys.executable, "-c", program])
     (file,) = (gpumap.folder.parent).glob("gpumap-*.traceback")

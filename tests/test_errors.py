@@ -24,19 +24,13 @@ def test_a_message_becomes_a_diagnostic(kind):
 
 
 def test_a_traceback_shows_each_fix_once():
-    """Below the message, which stays as it is; without a hint there is no note."""
+    """Below the message, which stays as it is; of a copy from another process, too."""
     twice = [Diagnostic("x", text, hint="do") for text in ("one", "two")]
-    error = MapError((*twice, Diagnostic("x", "three", hint="wait"), Diagnostic("x", "four")))
+    found = (*twice, Diagnostic("x", "three", hint="wait"), Diagnostic("x", "four"))
+    error = MapError(found, "text")
+    copy = pickle.loads(pickle.dumps(QuestionError("no", "do")))  # noqa: S301 - our own
     shown = "".join(traceback.format_exception(error))
     assert shown == "gpumap.errors.MapError: one; two; three; four\nfix: do\nfix: wait\n"
-    assert str(error) == "one; two; three; four"
+    assert (error.diagnostics, str(error), error.text) == (found, "one; two; three; four", "text")
+    assert copy.__notes__ == ["fix: do"]
     assert not hasattr(QuestionError("no"), "__notes__")
-
-
-def test_a_copy_has_the_fixes_once():
-    """As one that comes from another process; several problems are one error."""
-    error = QuestionError("no", "do")
-    both = (Diagnostic("x", "one"), Diagnostic("y", "two"))
-    joined = MapError(both, "text")
-    assert pickle.loads(pickle.dumps(error)).__notes__ == ["fix: do"]  # noqa: S301 - our own
-    assert (both, "one; two", "text") == (joined.diagnostics, str(joined), joined.text)

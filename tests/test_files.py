@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -33,22 +32,6 @@ def unread(path, *limit):
 
 def unwritten(path, text=""):
     return refused(lambda: write_atomic(path, text), f"cannot write {path}")
-
-
-@pytest.fixture
-def public():
-    """Return a folder that every user can reach: pytest's own are for its user only."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
-def as_nobody(action):
-    os.seteuid(65534)
-    try:
-        return action()
-    finally:
-        os.seteuid(0)
 
 
 @pytest.mark.parametrize(("content", "text"), [
@@ -120,7 +103,6 @@ def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
     assert path.read_text("utf-8") == "größe\n"
     assert path.stat().st_mode & 0o777 == 0o640
     assert [path] == list(tmp_path.iterdir())
-    path = tmp_path / "report.json"
     path.write_text("old")
     path.chmod(0o604)
     with path.open() as reader:
@@ -169,38 +151,36 @@ def test_the_folder_that_does_not_exist_is_named_in_the_fix(tmp_path):
 
 @pytest.mark.skipif(not ROOT, reason="needs root to become another user")
 @pytest.mark.parametrize("exists", [True, False])
-def test_what_may_not_be_written_is_said(public, exists):
+def test_what_may_not_be_written_is_said(exists):
     """A read-only file is not replaced behind its owner's back, a folder not written to."""
-    folder = public / "folder"
-    folder.mkdir()
-    path = folder / "a"
-    if exists:
-        path.write_text("old")
-        path.chmod(0o444)
-        folder.chmod(0o777)
-    assert as_nobody(lambda: unwritten(path, "new")) == "permission denied"
-    assert [path] * exists == list(folder.iterdir())
-
-
-@contextmanager
-def tmpfs(path, options):
-    """Mount a tmpfs at `path`; skip the test where that is not allowed."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if not ROOT or libc.mount(b"tmpfs", bytes(path), b"tmpfs", 0, options):
-        pytest.skip(f"cannot mount a tmpfs: {os.strerror(ctypes.get_errno() or errno.EPERM)}")
-    try:
-        yield
-    finally:
-        libc.umount(bytes(path))
+    with tempfile.TemporaryDirectory() as public:  # pytest's own are for its user only
+        folder = Path(public)
+        folder.chmod(0o755)
+        path = folder / "a"
+        if exists:
+            path.write_text("old")
+            path.chmod(0o444)
+            folder.chmod(0o777)
+        os.seteuid(65534)
+        try:
+            assert unwritten(path, "new") == "permission denied"
+        finally:
+            os.seteuid(0)
+        assert [path] * exists == list(folder.iterdir())
 
 
 def test_a_full_disk_keeps_the_old_file_and_no_temporary(tmp_path):
     """Where the new text has no room, the old one stays and nothing else does."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not ROOT or libc.mount(b"tmpfs", bytes(tmp_path), b"tmpfs", 0, b"size=64k"):
+        pytest.skip(f"cannot mount a tmpfs: {os.strerror(ctypes.get_errno() or errno.EPERM)}")
     path = tmp_path / "report.json"
-    with tmpfs(tmp_path, b"size=64k"):
+    try:
         path.write_text("old")
         assert unwritten(path, "x" * 100_000) == "the disk is full"
         assert ([path], "old") == (list(tmp_path.iterdir()), path.read_text())
+    finally:
+        libc.umount(bytes(tmp_path))
 
 
 def test_an_interrupt_leaves_no_temporary(tmp_path, monkeypatch):

@@ -1,11 +1,10 @@
 """The way of a map from a command to the printed table is what docs/architecture.md says it is."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 
+from mpi_jobs import run
 from written import ROOT
 
 WALK = """
@@ -43,11 +42,8 @@ def test_each_stop_is_called_in_its_order(tmp_path):
     files = {file for row in rows() for file in re.findall(r"`([\w/]+\.py)`", row[1])}
     assert [file for file in files if not (ROOT / "gpumap" / file).is_file()] == []
     assert len(files) <= 12
-    env = os.environ | {"HOME": str(tmp_path), "GPUMAP_FAKE": str(ROOT / "examples" / "gpus.toml")}
-    done = subprocess.run(
-        [sys.executable, "-c", WALK, *COMMAND], cwd=tmp_path, env=env, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+    env = {"HOME": str(tmp_path), "GPUMAP_FAKE": str(ROOT / "examples" / "gpus.toml")}
+    done = run([sys.executable, "-c", WALK, *COMMAND], tmp_path, **env)
     assert (done.returncode, "a+b" in done.stdout) == (0, True)
     calls = [tuple(call) for call in json.loads(done.stderr)]
     named = [re.findall(r"`([\w/]+\.py)`: `(\w+)`", row[1]) for row in rows()]

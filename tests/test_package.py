@@ -47,13 +47,6 @@ def wheel(built):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-@pytest.fixture(scope="module")
-def sdist(built):
-    (path,) = built.glob("*.tar.gz")
-    with tarfile.open(path) as archive:
-        return {name.partition("/")[2] for name in archive.getnames()}
-
-
 @pytest.mark.filterwarnings("ignore:'click.utils.make_default_short_help'")  # click-man's
 def test_the_wheel_has_the_package_and_nothing_beside_it(built, wheel):
     """Neither tests nor benchmarks, nor machine code: all of gpumap as it is, and the man pages."""
@@ -84,8 +77,11 @@ def test_the_wheel_says_what_the_project_does(wheel):
     assert wheel[f"{info}/licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()
 
 
-def test_the_sdist_has_what_the_tests_take(sdist):
+def test_the_sdist_has_what_the_tests_take(built):
     """Whoever has it can build the wheel and test it; no cache or build of whoever made it."""
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        sdist = {name.partition("/")[2] for name in archive.getnames()}
     wrong = (".venv", "__pycache__", ".pytest_cache", ".wheels/", "dist/", ".git/")
     assert files("gpumap", *TESTED) - sdist == set()
     assert [name for name in sdist if any(part in f"{name}/" for part in wrong)] == []

@@ -232,12 +232,6 @@ def test_what_would_take_all_memory_is_refused_unread(tmp_path, monkeypatch):
 # --- many rows
 
 
-def calls(action, *arguments):
-    profile = Profile()
-    profile.runcall(action, *arguments)
-    return Stats(profile).total_calls
-
-
 def many_rows(n):
     """Return a report with n rows more, each of its own case."""
     report = io.read(written("dot").path)
@@ -257,5 +251,7 @@ def test_the_work_grows_with_the_rows_and_no_faster(tmp_path, format_):
         report = many_rows(n)
         path = put(tmp_path, io.written(report))
         action = (io.read, path) if format_ is None else (render, format_, report, Style(120))
-        work.append(calls(*action))
+        profile = Profile()
+        profile.runcall(*action)
+        work.append(Stats(profile).total_calls)
     assert work[3] - work[2] <= 1.1 * (work[2] - work[1])

@@ -39,8 +39,9 @@ def test_nothing_after_the_first_is_read(tmp_path, given, env):
 
 @pytest.mark.parametrize("env", [{}, {"GPUMAP_CONTEXTS": " \n", "THEANO_FLAGS": " ", "HOME": ""}])
 def test_nothing_set_is_none(tmp_path, env):
-    """No place, or only blank variables: there is no map."""
+    """No place, or only blank variables, one of which names no file: there is no map."""
     assert find(tmp_path, env) is None
+    assert find(tmp_path, rc(tmp_path, "[global]\ncontexts = a->cpu0\n", THEANORC="")) is None
 
 
 @pytest.mark.parametrize(("given", "found"), [
@@ -178,23 +179,15 @@ def test_a_theanorc_that_theano_cannot_read_is_an_error(tmp_path, content, line)
 
 @pytest.mark.parametrize(("listed", "text", "origin"), [
     ("a:b", "b->cpu0", "b"), ("a:other", "a->cpu0", "a"), ("~/a", "a->cpu0", "a"),
-    ("a::", "a->cpu0", "a"),
+    ("a::", "a->cpu0", "a"), ("gone:a/x:a:~no-such-user/x", "a->cpu0", "a"),
 ])  # fmt: skip
 def test_of_several_theanorc_the_last_that_sets_it_counts(tmp_path, listed, text, origin):
-    """THEANORC is a list; a later file wins option by option; ~ is HOME."""
+    """THEANORC is a list; a later file wins option by option; ~ is HOME; none is missed."""
     for name in ("a", "b"):
         (tmp_path / name).write_text(f"[global]\ncontexts = {name}->cpu0\n")
     (tmp_path / "other").write_text("[global]\nfloatX = float32\n")
     actual = find(tmp_path, {"THEANORC": listed, "HOME": str(tmp_path)})
     assert MapText(text, ".theanorc", str(tmp_path / origin)) == actual
-
-
-def test_a_theanorc_that_is_named_and_missing_is_skipped(tmp_path):
-    """As in Theano; a variable that is empty names no file."""
-    env = rc(tmp_path, "[global]\ncontexts = a->cpu0\n")
-    found = find(tmp_path, {"THEANORC": "gone:.theanorc/x:.theanorc:~no-such-user/x"})
-    assert (found.text, found.notes) == ("a->cpu0", ())
-    assert find(tmp_path, env | {"THEANORC": ""}) is None
 
 
 PIECES = st.sampled_from(

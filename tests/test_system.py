@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from tables import table
 
-TABLE = table(__file__)
 SCRIPT = Path(__file__).parents[1] / ".ci" / "system"
-APT = TABLE["apt"]
+APT = table(__file__)["apt"]
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 
 

@@ -26,20 +26,21 @@ TABLE = table(__file__)
 
 
 @pytest.mark.parametrize(("text", "expected"), [
+    *TABLE["no_line_is_a_command_of_a_runner"],
     ("dev0 [bold]é名🦊", "dev0 [bold]é名🦊"), ("a\n\t\rb", r"a\n\t\rb"), ("\x1b[31m", r"\x1b[31m"),
     ("\0\x7f\x9b", r"\x00\x7f\x9b"), ("\u202e\u200f\u200b\ufeff", r"\u202e\u200f\u200b\ufeff"),
     ("\u2028\u2029\xa0\u3000", r"\u2028\u2029\xa0\u3000"), ("\ud800\udfff", r"\ud800\udfff"),
     ("\ue000", r"\ue000"), ("\U000e0001\U0010ffff", r"\U000e0001\U0010ffff"), ("", ""),
 ])  # fmt: skip
-def test_what_a_terminal_could_act_on_is_an_escape(text, expected):
-    """Escapes are written as Python writes them; all else stays as it is."""
+def test_what_a_terminal_or_a_runner_could_act_on_is_an_escape(text, expected):
+    """As Python writes it; all else stays. GitHub's obeys :: at the start, and ##[ anywhere."""
     assert expected == printable(text)
 
 
-@given(text=st.text(st.characters()))
-def test_nothing_else_is_left_and_nothing_happens_twice(text):
+@given(text=st.text(st.characters()), start=st.sampled_from(["", " ::", "##[##["]))
+def test_nothing_else_is_left_and_nothing_happens_twice(text, start):
     """The result is printable, and escaping it again changes nothing."""
-    escaped = printable(text)
+    escaped = printable(start + text)
     assert escaped.isprintable()
     assert escaped == printable(escaped)
 
@@ -48,12 +49,6 @@ def test_nothing_else_is_left_and_nothing_happens_twice(text):
 def test_width_is_in_columns(text, columns):
     """Wide characters take two, what is drawn over another takes none."""
     assert columns == width(text)
-
-
-@pytest.mark.parametrize(("text", "shown"), TABLE["no_line_is_a_command_of_a_runner"])
-def test_no_line_is_a_command_of_a_runner(text, shown):
-    """GitHub's obeys :: at the start of a line, and ##[ anywhere."""
-    assert shown == printable(text) == printable(printable(text))
 
 
 HOSTILE = "a \x1b[2J::error::x ##[error]x \n::error::x \u202e ::error::" + " ::error::" * 9
@@ -98,11 +93,12 @@ def test_a_label_is_cut_at_its_end_and_a_name_in_its_middle(text, at_end, in_mid
     assert (label(text, 12), middle(text, 12)) == (at_end, in_middle)
 
 
-@given(st.text(), st.integers(3, 40))
-def test_nothing_is_wider_than_its_room(text, most):
-    for found in (label(text, most), middle(text, most)):
+@given(st.lists(st.text(), min_size=1, unique=True), st.integers(3, 40))
+def test_nothing_is_wider_than_its_room(names, most):
+    for found in (label(names[0], most), middle(names[0], most)):
         assert found.isprintable()
         assert width(found) <= most
+    assert all(width(name) <= 16 for name in shortened(names).values())  # columns of a cell
 
 
 @pytest.mark.parametrize(("names", "shown"), [
@@ -125,17 +121,11 @@ def test_long_names_are_cut_so_that_they_stay_apart(names, shown):
     assert list(shortened(names).values()) == list(shown)
 
 
-@given(st.lists(st.text(), unique=True))
-def test_no_shortened_name_is_wider_than_a_cell(names):
-    assert all(width(name) <= 16 for name in shortened(names).values())
-
-
 KNOWN = ("solo", "one", "many", "float32", "Résumé")
 MAP = "a->cuda0;b->cuda1"
-MISSPELLED = table(__file__, "spelling")
 
 
-@pytest.mark.parametrize(("line", "meant_"), MISSPELLED.items())
+@pytest.mark.parametrize(("line", "meant_"), table(__file__, "spelling").items())
 def test_a_misspelled_word_of_a_closed_list_is_offered_as_it_is_spelled(gpumap, line, meant_):
     answer = gpumap.fake(script())(*shlex.split(line), GPUMAP_CONTEXTS=MAP)
     assert answer.code == 2
@@ -162,11 +152,7 @@ def test_what_is_offered_is_known(word):
     ("name", "dtype"), [*ALIASES.items(), ("FP16", "float16"), ("Double", "float64")]
 )
 def test_a_type_has_the_names_that_others_give_it(name, dtype):
+    """But where a list has a word of its own that is another's name for something else."""
     assert canonical(name, DTYPES) == dtype
     assert dtype in DTYPES
-
-
-def test_a_known_word_is_no_other_name():
-    """A list may have a word of its own that is another's name for something else."""
-    assert canonical("half", ("half", "float16")) == "half"
-    assert canonical("half", ("whole",)) == "half"
+    assert canonical(name, (name, dtype)) == canonical(name, ("whole",)) == name

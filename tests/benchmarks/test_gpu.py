@@ -1,20 +1,17 @@
 """`make gpu`: what its verdicts mean, what its record shows, and a rehearsal without a device."""
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from mpi_jobs import run
 from standin import ROOT
 
 from benchmarks.children import Done
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import judge, proofs, steps, suites
-
-NAN = float("nan")
 
 
 def estimate(low, high, unit="s"):
@@ -85,10 +82,13 @@ def test_each_file_of_the_tests_on_a_device_is_there():
      [row(), {**skipped("budget"), "id": "other", "params": {"pattern": "ladder"}}], judge.PASSED),
 ])  # fmt: skip
 def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
+    """Many rows with one reason are a count and two of them."""
     verdict = judge.repeated(after, before)
     assert verdict.word == word
     if before == [row()]:
         assert [pair["relation"] for pair in verdict.found["comparison"]] == ["overlap"]
+    many = judge.repeated(report(row("c")), [row("a"), row("b"), row("c"), row("d")])
+    assert many.why == ("measured in one run only (3): a, b and 1 more",)
 
 
 def left_out(code, **params):
@@ -110,7 +110,7 @@ def left_out(code, **params):
     (report(row(), code=3), judge.FAILED),
     (report(row(), skipped("stopped")), judge.FAILED),
     (report(row(passed=False)), judge.FAILED), (report(row(check=None)), judge.FAILED),
-    (report(row(metrics={})), judge.FAILED), (timed(NAN, 1.0), judge.FAILED),
+    (report(row(metrics={})), judge.FAILED), (timed(float("nan"), 1.0), judge.FAILED),
     (report(row(status="failed", reason={"code": "device-lost", "text": ""})), judge.FAILED),
     # what the device cannot do, if that is all that is wrong
     (report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
@@ -124,11 +124,6 @@ def test_what_was_not_measured_and_verified_fails(found, word):
     assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
 
 
-def test_many_rows_with_one_reason_are_a_count_and_two_of_them():
-    verdict = judge.repeated(report(row("c")), [row("a"), row("b"), row("c"), row("d")])
-    assert verdict.why == ("measured in one run only (3): a, b and 1 more",)
-
-
 def copies(unstable, **more):
     return report(*(row(flags=["unstable"] * (n < unstable)) for n in range(10)), **more)
 
@@ -138,23 +133,6 @@ def by_both(torch, **more):
                 metrics={"time": estimate(time, time)})
             for name, time in (("cupy", 1.0), ("torch", torch)) if time]  # fmt: skip
     return report(*rows, **more)
-
-
-def noticed(code):
-    return [{"code": code, "message": "so it is"}]
-
-
-@pytest.mark.parametrize(("judged", "found", "word"), [
-    (judge.steady, copies(1), judge.PASSED), (judge.steady, copies(2), judge.FAILED),
-    (judge.steady, copies(2, simulated=True), judge.PASSED),
-    (judge.steady, report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
-    (judge.agree, by_both(1.02), judge.PASSED), (judge.agree, by_both(0.96), judge.FAILED),
-    (judge.agree, by_both(2.0, simulated=True), judge.PASSED),
-    (judge.agree, by_both(None), judge.FAILED), (judge.agree, by_both(1.0, code=4), judge.FAILED),
-    (judge.agree, by_both(1.0, notes=noticed("other-hardware")), judge.FAILED),
-])  # fmt: skip
-def test_targets_of_copies_and_of_two_libraries(judged, found, word):
-    assert judged(found).word == word
 
 
 @pytest.mark.parametrize(("ratio", "simulated", "word"), [
@@ -214,6 +192,14 @@ def mapped(*entries, code=0, notes=(), **more):
 
 
 @pytest.mark.parametrize(("judged", "found", "word"), [
+    # targets of copies and of two libraries
+    (judge.steady, copies(1), judge.PASSED), (judge.steady, copies(2), judge.FAILED),
+    (judge.steady, copies(2, simulated=True), judge.PASSED),
+    (judge.steady, report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
+    (judge.agree, by_both(1.02), judge.PASSED), (judge.agree, by_both(0.96), judge.FAILED),
+    (judge.agree, by_both(2.0, simulated=True), judge.PASSED),
+    (judge.agree, by_both(None), judge.FAILED), (judge.agree, by_both(1.0, code=4), judge.FAILED),
+    (judge.agree, by_both(1.0, notes=[{**NOTE, "code": "other-hardware"}]), judge.FAILED),
     # a name without a device, or no name at all, fails
     (judge.accepted, mapped(NAME), judge.PASSED),
     (judge.accepted, mapped(NAME, code=3), judge.FAILED),
@@ -283,15 +269,9 @@ def test_what_is_not_run_has_its_reason(tmp_path):
     assert program._whole([passed, none]) == "incomplete"
 
 
-def gpu(folder, *arguments, **env):
-    command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(folder / "out"), *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, check=False
-    )
-
-
 def test_without_a_gpu_nothing_is_written(tmp_path):
-    done = gpu(tmp_path, CUDA_VISIBLE_DEVICES="")
+    command = [sys.executable, "-m", "benchmarks.gpu", "--output", str(tmp_path / "out")]
+    done = run(command, ROOT, CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 3
     assert "no CUDA device: cupy: " in done.stderr
     assert not (tmp_path / "out").exists()

@@ -7,6 +7,7 @@ import subprocess
 from importlib.util import find_spec
 
 import pytest
+from mpi_jobs import run
 from standin import ROOT, environment, gpu_command, needs_standin, went_well
 
 pytestmark = pytest.mark.timeout(1600)
@@ -17,10 +18,7 @@ TORCH = [ROOT / "tests" / "torch_site", ROOT / "tests"]  # PyTorch's GPUs, to be
 def steps_of(standin, out, *arguments, devices=1, fault="", path=()):
     env = environment(standin, devices, fault=fault)
     env["PYTHONPATH"] = os.pathsep.join([env["PYTHONPATH"], *map(str, path)])
-    done = subprocess.run(
-        gpu_command(out, *arguments), cwd=ROOT, env=env,
-        capture_output=True, text=True, check=False, timeout=LIMIT,
-    )  # fmt: skip
+    done = run(gpu_command(out, *arguments), ROOT, LIMIT, **env)
     (made,) = out.glob("*.json")
     return done.returncode, json.loads(made.read_text())
 

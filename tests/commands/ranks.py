@@ -1,6 +1,7 @@
 """What tests need of mpirun and of other processes."""
 
 import importlib.util
+import os
 import shutil
 import sys
 from contextlib import suppress
@@ -11,6 +12,11 @@ import pytest
 from mpi_jobs import MPIRUN, started
 from shell import until
 
+ALLOWED = sorted(os.sched_getaffinity(0))
+two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be used")
+# What a process is given: its variables, its number and its cores.
+SHOW = "import os, json; print(json.dumps(dict(os.environ) | {'process': os.getpid(), 'cores': "
+SHOW += "sorted(os.sched_getaffinity(0))}))"
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 needs_mpirun = pytest.mark.skipif(
     not shutil.which("mpirun"), reason="no mpirun: apt-get install openmpi-bin"

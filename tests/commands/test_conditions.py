@@ -14,36 +14,30 @@ PAIR = "a->cuda0;b->cuda1"
 DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--map", PAIR)
 MAPS = ("argument", "--map", "@FILE", "GPUMAP_CONTEXTS", "gpumap.toml", "THEANO_FLAGS",
         ".theanorc")  # fmt: skip
-
-
-def every_map(gpumap, places):
-    """Give a map in each of these places; return arguments and variables."""
-    home = gpumap.folder.parent / "home"
-    texts = {place: f"a{MAPS.index(place)}->cpu0" for place in places}
-    (gpumap.folder / "m").write_text(texts.get("@FILE", ""))
-    if "gpumap.toml" in places:
-        (gpumap.folder / "gpumap.toml").write_text(f'map = "{texts["gpumap.toml"]}"')
-    if ".theanorc" in places:
-        (home / ".theanorc").write_text(f"[global]\ncontexts = {texts['.theanorc']}")
-    words = {"argument": (texts.get("argument", ""),), "--map": ("--map", texts.get("--map", "")),
-             "@FILE": ("@m",)}.get(places[0], ())  # fmt: skip
-    env = {"GPUMAP_CONTEXTS": texts["GPUMAP_CONTEXTS"]} if "GPUMAP_CONTEXTS" in places else {}
-    if "THEANO_FLAGS" in places:
-        env["THEANO_FLAGS"] = f"contexts={texts['THEANO_FLAGS']}"
-    return words, env
+VARIABLES = {"GPUMAP_CONTEXTS": "{}", "THEANO_FLAGS": "contexts={}"}
 
 
 @pytest.mark.parametrize("first", MAPS)
 def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     """Each place wins over all that come after it, and the report says which it was."""
-    at = MAPS.index(first)
-    files = {"@FILE": "m", "gpumap.toml": str(gpumap.folder / "gpumap.toml"),
-             ".theanorc": str(gpumap.folder.parent / "home" / ".theanorc")}  # fmt: skip
-    words, env = every_map(gpumap, [first, *MAPS[max(at + 1, 3) :]])
+    texts = {place: f"a{n}->cpu0" for n, place in enumerate(MAPS)}
+    mine, later = texts[first], MAPS[max(MAPS.index(first), 3) :]  # the first three are arguments
+    words = {"argument": [mine], "--map": ["--map", mine], "@FILE": ["@m"]}.get(first, [])
+    folder, home = gpumap.folder, gpumap.folder.parent / "home"
+    (folder / "m").write_text(mine)
+    files = {
+        "gpumap.toml": (folder / "gpumap.toml", 'map = "{}"'),
+        ".theanorc": (home / ".theanorc", "[global]\ncontexts = {}"),
+    }
+    for place in files.keys() & later:
+        path, form = files[place]
+        path.write_text(form.format(texts[place]))
+    env = {name: form.format(texts[name]) for name, form in VARIABLES.items() if name in later}
     answer = gpumap("check", "--syntax-only", "--format", "json", *words, **env)
     found = report(answer)["map"]
-    assert (answer.code, found["source"], found["text"]) == (0, first, f"a{at}->cpu0")
-    assert found["source_path"] == files.get(first)
+    assert (answer.code, found["source"], found["text"]) == (0, first, mine)
+    paths = {"@FILE": "m"} | {place: str(path) for place, (path, _) in files.items()}
+    assert found["source_path"] == paths.get(first)
 
 
 @pytest.mark.parametrize(("words", "variable", "file", "quiet"), [
@@ -103,12 +97,8 @@ def redirected(gpumap, arguments, redirection, **env):
     return gpumap.run(words, **({"GPUMAP_QUIET": "1"} | env))
 
 
-PROGRAM = TEXTS["program"]
-AT = TEXTS["at"]
-
-
 def at(module, owner, name, calls=1):
-    return AT.format(module=module, owner=owner, name=name, calls=calls)
+    return TEXTS["at"].format(module=module, owner=owner, name=name, calls=calls)
 
 
 PLANNED = [("solo", "a"), ("solo", "b"), ("one", "a"), ("many", "ab")]
@@ -126,7 +116,7 @@ MOMENTS = {  # code, status of the report, whether rows have samples then
 def test_an_interrupt_at_each_stage(gpumap, moment, signal):
     """Exit 130 with a whole report of what there is, and once that is made, the run's own end."""
     patch, code, status, measured = MOMENTS[moment]
-    text = PROGRAM.format(signal=signal, patch=patch)
+    text = TEXTS["program"].format(signal=signal, patch=patch)
     words = (*DOT, "--budget", "8s", "--format", "json", "--quiet")
     answer = gpumap.fake(script()).run([sys.executable, "-P", "-c", text, *words])
     found = report(answer)

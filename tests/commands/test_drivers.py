@@ -15,13 +15,12 @@ from gpumap.backends.base import Host
 from gpumap.backends.probe import probe_in_child
 from gpumap.machine.topology import read
 
-TABLE = table(__file__)
 PROBE = load("pyopencl", Host(dict(os.environ), read())).probe()
 opencl = pytest.mark.skipif(
     not PROBE.usable or sys.platform != "linux", reason=f"pyopencl: {PROBE.reason}"
 )
 MAP = "a->opencl0:0"
-PRINTS = TABLE["prints"]
+PRINTS = table(__file__)["prints"]
 
 
 @pytest.fixture

@@ -13,10 +13,6 @@ COMMANDS = {
 }
 
 
-def planned(found):
-    return [row["id"] for row in found["measurements"]]
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_plan_is_what_a_run_does_and_opens_no_device(gpumap, name):
     """Row by row, where the first device is the fastest. One that is opened writes a log."""
@@ -28,7 +24,8 @@ def test_the_plan_is_what_a_run_does_and_opens_no_device(gpumap, name):
     assert (answer.code, log.exists()) == (0, False)
     assert {row["reason"]["code"] for row in dry["measurements"]} <= {"stopped", "unsupported"}
     run = report(gpumap(*command, "--budget", "1s"))
-    assert planned(dry) == planned(run) != []
+    planned, done = ([row["id"] for row in found["measurements"]] for found in (dry, run))
+    assert planned == done != []
 
 
 @pytest.mark.parametrize("bench", ["dot", "chain"])

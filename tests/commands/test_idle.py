@@ -15,16 +15,14 @@ from gpumap.errors import BusyError, Exit
 from gpumap.machine.nvml import GpuProcess, GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process
 
-TABLE = table(__file__)
 GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "NVIDIA H200", "cupy")
 IDLE = Others(0.1, 2, ())
-# Several threads: on a machine that is busy anyway it must be among those that take most.
-SPIN = TABLE["spin"]
 
 
 @contextmanager
 def spinning(program):
-    child = subprocess.Popen([program, "-c", SPIN], stdout=subprocess.PIPE)
+    # Several threads: on a machine that is busy anyway it must be among those that take most.
+    child = subprocess.Popen([program, "-c", table(__file__)["spin"]], stdout=subprocess.PIPE)
     try:
         assert child.stdout.readline() == b"spinning\n"
         yield child.pid

@@ -1,9 +1,9 @@
 """Ctrl-C: heard wherever it meets the main thread, once."""
 
-import subprocess
 import sys
 import threading
 
+import mpi_jobs
 import pytest
 from flat_report import loads
 from tables import table
@@ -11,17 +11,13 @@ from tables import table
 from gpumap.machine import blas
 
 TEXTS = table(__file__)
-START = TEXTS["start"]
 LOST = TEXTS["lost"]
-CLEANING = TEXTS["cleaning"]
-TWICE = TEXTS["twice"]
 
 
 def run(text, *, signal="SIGINT"):
-    start = START.replace("{signal}", signal)
-    done = subprocess.run(
-        [sys.executable, "-c", start + text], capture_output=True, text=True, timeout=60, check=True
-    )
+    start = TEXTS["start"].replace("{signal}", signal)
+    done = mpi_jobs.run([sys.executable, "-c", start + text], limit=60)
+    assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")[:-1], done.stderr
 
 
@@ -35,18 +31,14 @@ def test_other_errors_of_a_callback_are_still_told():
 @pytest.mark.parametrize(("text", "signal", "printed"), [
     (LOST, "SIGINT", ["heard"]),  # Python forgets what a callback raises
     (LOST, "SIGTERM", ["heard"]), (LOST, "SIGHUP", ["heard"]),
-    (CLEANING, "SIGINT", ["clean", "reported"]),  # neither meets a second one
-    (TWICE, "SIGINT", ["clean", "heard"]),  # which would meet a lock that is given back
+    (TEXTS["cleaning"], "SIGINT", ["clean", "reported"]),  # neither meets a second one
+    (TEXTS["twice"], "SIGINT", ["clean", "heard"]),  # which would meet a lock that is given back
 ])  # fmt: skip
 def test_an_interrupt_is_heard_once_wherever_it_comes(text, signal, printed):
     """It is sent again where it was lost, and meets nothing that cleans up."""
     assert run(text, signal=signal) == (printed, "")
 
 
-PROGRAM = TEXTS["program"]
-IMPORTING = TEXTS["importing"]
-BEHIND = TEXTS["behind"]
-AN_ERROR = TEXTS["an_error"]
 A_THREAD = """
     threading.Thread(target=time.sleep, args=[100]).start()  # Python waits for it at its end
     tell("{signal}")
@@ -58,10 +50,8 @@ def command(text, signal, **names):
     """Run `check` in a process that does `text` first; return its code, report and stderr."""
     for name, value in {"signal": signal, **names}.items():
         text = text.replace("{" + name + "}", value)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.replace("{text}", text)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    program = TEXTS["program"].replace("{text}", text)
+    done = mpi_jobs.run([sys.executable, "-c", program], limit=60)
     return done.returncode, done.stdout and loads(done.stdout), done.stderr
 
 
@@ -71,14 +61,14 @@ def command(text, signal, **names):
 )
 def test_a_signal_while_gpumap_is_imported(signal, module):
     """Exit 130 without a word, whichever it is."""
-    assert command(IMPORTING, signal, module=module) == (130, "", "")
+    assert command(TEXTS["importing"], signal, module=module) == (130, "", "")
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
-@pytest.mark.parametrize("behind", [AN_ERROR, A_THREAD], ids=["error", "thread"])
+@pytest.mark.parametrize("behind", [TEXTS["an_error"], A_THREAD], ids=["error", "thread"])
 def test_what_an_interrupt_leaves_behind_is_no_other_end(signal, behind):
     """What was cut short may end in any error, or leave a thread: neither is a failure."""
-    code, report, _ = command(BEHIND.replace("{behind}", behind), signal)
+    code, report, _ = command(TEXTS["behind"].replace("{behind}", behind), signal)
     assert (code, report["exit_code"], report["status"]) == (130, 130, "interrupted")
 
 

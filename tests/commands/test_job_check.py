@@ -13,13 +13,13 @@ from gpumap.comm.base import RankInfo
 from gpumap.model import Binding
 
 CORES = "a->cpu0;b->cpu1"
+RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
 
 
 @pytest.mark.parametrize("left_out", ["LOCAL_RANK", "RANK"])
 def test_the_variables_of_a_container_make_no_rank(gpumap, left_out):
     """RANK and WORLD_SIZE are there without a launcher: it is checked as ever."""
-    known = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    answer = gpumap("check", CORES, **{k: v for k, v in known.items() if k != left_out})
+    answer = gpumap("check", CORES, **{k: v for k, v in RANK.items() if k != left_out})
     assert (answer.code, answer.out.count("Mapped name")) == (0, 2)
     assert ("make no rank" in answer.err) == (left_out == "LOCAL_RANK")
 
@@ -44,16 +44,15 @@ def test_what_is_for_one_process_is_refused_in_several(gpumap, command):
 
 def test_what_opens_no_device_is_for_each_of_several_processes(gpumap):
     """The syntax of a map is the same for every rank, and no rank waits for rank 0."""
-    rank = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    answer = gpumap("check", CORES, "--syntax-only", **rank)
+    second = RANK | {"RANK": "1", "LOCAL_RANK": "1"}
+    answer = gpumap("check", CORES, "--syntax-only", **second)
     assert (answer.code, answer.err) == (0, "")
 
 
 def test_a_launchers_terminal_is_none(gpumap):
     """Ranks of mpirun have one, whatever becomes of what they print; one process has its own."""
-    rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     _, alone = on_a_terminal(gpumap, "predict", "--from", "theano-mpi")
-    _, ranked = on_a_terminal(gpumap, "predict", "--from", "theano-mpi", **rank)
+    _, ranked = on_a_terminal(gpumap, "predict", "--from", "theano-mpi", **RANK)
     assert ("\x1b[" in alone, "\x1b[" in ranked) == (True, False)
 
 

@@ -66,19 +66,15 @@ def test_a_row_that_failed_ends_in_the_code_of_its_reason(reason, code):
     assert draft.report().exit_code == code
 
 
-def test_a_fork_of_the_process_reports_nothing():
-    """What it leaves is not the end of the run."""
+def test_a_run_ends_once_with_the_code_of_its_report(monkeypatch):
+    """What a fork of the process leaves is not the end of the run: it reports nothing."""
+    monkeypatch.setattr(recording, "ignore_signals", lambda: None)
     record, reports = recorded(), []
     record.judge = lambda report: reports.append(report) or report
     record.ending.process += 1
     record.__exit__(None, None, None)
     assert reports == []
-
-
-def test_a_run_ends_once_with_the_code_of_its_report(monkeypatch):
-    monkeypatch.setattr(recording, "ignore_signals", lambda: None)
-    record, reports = recorded(), []
-    record.judge = lambda report: reports.append(report) or report
+    record.ending.process -= 1
     record.draft.refuse(Diagnostic("no", "no"))
     with pytest.raises(Ended) as ended:
         record.__exit__(None, None, None)

@@ -14,19 +14,17 @@ from pathlib import Path
 import psutil
 import pytest
 from flat_report import loads
-from ranks import lives
+from ranks import ALLOWED, SHOW, lives, two_cores
 from shell import LIMIT, Answer, until
 from tables import table
 
 TABLE = table(__file__)
 PYTHON = sys.executable
-ALLOWED = sorted(os.sched_getaffinity(0))
 TWO = "a->cpu0;b->cpu0"  # works on one core, too
 QUIET = ("run", "--quiet")
 SLEEP = "import time; time.sleep(600)"
 # Writes its process to a file named after it, so that a test can look whether it lives.
 NOTE = "import os, pathlib; pathlib.Path(f'pid-{os.getpid()}').touch(); "
-two_cores = pytest.mark.skipif(len(ALLOWED) < 2, reason="one core alone may be used")
 
 
 def noted(gpumap, count):
@@ -44,9 +42,7 @@ def ended(process):
 
 
 def variables(gpumap, *arguments, **env):
-    code = "import os, json; print(json.dumps(dict(os.environ) | {'cores': sorted(os."
-    code += "sched_getaffinity(0))}))"
-    answer = gpumap(*QUIET, *arguments, "--", PYTHON, "-c", code, **env)
+    answer = gpumap(*QUIET, *arguments, "--", PYTHON, "-c", SHOW, **env)
     assert (answer.code, answer.err) == (0, "")
     found = [loads(line.partition("] ")[2]) for line in answer.out.splitlines()]
     return sorted(found, key=lambda each: int(each["RANK"]))
@@ -86,19 +82,6 @@ def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
     code = "import sys; print(sys.argv[1:])"
     answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code, "--help", "--", "--quiet")
     assert answer == Answer(0, "[a] ['--help', '--', '--quiet']\n", "")
-
-
-@pytest.mark.parametrize("mode", [None, 0o644, 0o755])
-def test_a_command_that_cannot_be_run(gpumap, mode):
-    """126 as in a shell: a folder, a text, and a script without an interpreter."""
-    path = gpumap.folder / "what"
-    if mode is None:
-        path.mkdir()
-    else:
-        path.write_text("true\n")
-        path.chmod(mode)
-    answer = gpumap("run", TWO, "--", "./what")
-    assert (answer.code, answer.out) == (126, "")
 
 
 @pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
@@ -174,7 +157,6 @@ while [ $count -lt 4 ]; do
 done
 sleep "$1"
 """
-KILLS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
 def living(mark):
@@ -194,7 +176,8 @@ def living(mark):
 def test_nothing_is_left_of_a_run_that_is_killed(gpumap, number):
     """At any moment, by any signal: no child, and no daemon without an environment."""
     rng = random.Random(f"few {number}")  # noqa: S311 - of times, not of secrets
-    how, wait, mark = rng.choice(KILLS), rng.uniform(0.0, 1.5), f"{9000 + number}.{time.time_ns()}"
+    kills = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+    how, wait, mark = rng.choice(kills), rng.uniform(0.0, 1.5), f"{9000 + number}.{time.time_ns()}"
     words = (*QUIET, "--grace", "200ms", TWO, "--", "sh", "-c", LEAVER, "sh", mark)
     process = started(gpumap, *words, stdout=None, stderr=None)
     time.sleep(wait)
@@ -307,24 +290,15 @@ def test_more_than_a_process_can_be_told(gpumap):
     assert gpumap(*QUIET, "@long", "--", "true").code == 126
 
 
-def interrupt(process):
-    time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+def interrupt(process, times=1):
+    for _ in range(times):
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
 
 
-def interrupt_twice(process):
-    interrupt(process)
-    interrupt(process)
-
-
-def read_no_more(process):
-    process.stdout.read(10)
-    process.stdout.close()
-
-
-def read_no_errors(process):
-    process.stderr.read(10)
-    process.stderr.close()
+def read_no_more(stream):
+    stream.read(10)
+    stream.close()
 
 
 FLOOD = f"{NOTE}\nwhile True: print('x' * 1000)"
@@ -332,10 +306,10 @@ ERRORS = f"{NOTE}import sys\nwhile True: print('x' * 1000, file=sys.stderr)"
 DEAF = f"import signal, time; signal.signal(2, signal.SIG_IGN); {NOTE}{SLEEP}"
 PARENT = f"import subprocess; subprocess.Popen({['setsid', PYTHON, '-c', NOTE + SLEEP]}); {NOTE}"
 ENDS = {  # options, what the processes run, how many there are, what is done, exit code, words
-    "a reader that goes away": ((), FLOOD, 2, read_no_more, 141, b""),
-    "a reader of errors that goes away": ((), ERRORS, 2, read_no_errors, 141, None),
+    "a reader that goes away": ((), FLOOD, 2, lambda p: read_no_more(p.stdout), 141, b""),
+    "a reader of errors": ((), ERRORS, 2, lambda p: read_no_more(p.stderr), 141, None),
     "Ctrl-C where no one reads": (("--grace", "200ms"), FLOOD, 2, interrupt, 130, None),
-    "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, interrupt_twice, 130, b""),
+    "a second Ctrl-C": (("--grace", "10m"), DEAF, 2, lambda p: interrupt(p, 2), 130, b""),
     "the time limit": (("--timeout", "9s"), NOTE + SLEEP, 2, None, 124, b"of 9 s was reached"),
     "SIGKILL": ((), PARENT + SLEEP, 4, subprocess.Popen.kill, -signal.SIGKILL, b""),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from mpi_jobs import tmpdir
-from ranks import measures
+from ranks import measures, two_cores
 from shell import BIN, LIMIT, until
 from tables import table
 
@@ -21,7 +21,6 @@ TRAIN = f"{shlex.quote(PYTHON)} -P -m gpumap bench train"
 ENDS = ("--budget", "12s", "--precision", "50%")
 SHORT = ("--preset", "mlp-small", *ENDS, "--timeout", "60s", "--format", "plain")
 OWN = Path(__file__).parents[2] / "examples" / "own_network.py"
-two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core alone is usable")
 
 
 @pytest.fixture
@@ -39,12 +38,11 @@ def session(gpumap):
 @pytest.mark.parametrize(("line", "local", "mpi", "noted"), TABLE["how_bsp_exchanges"])
 def test_how_bsp_exchanges(session, line, local, mpi, noted):
     """Each of Theano-MPI's ways has its option; what is not as there is said."""
-    network = "--network models.modelfile:ModelClass"
     here = session(EXAMPLE + line, "--dry-run")
     over = session(HOSTS + line, "--dry-run")
     comm = "nccl" if "nccl" in line else "local"
-    assert here.out.endswith(f"{f'--comm {comm} --rule bsp {network} {local}'.strip()}\n")
-    assert over.out.endswith(f" --comm mpi --rule bsp {network} {mpi}\n")
+    assert here.out.endswith(f"{f'--comm {comm} --rule bsp {MODEL} {local}'.strip()}\n")
+    assert over.out.endswith(f" --comm mpi --rule bsp {MODEL} {mpi}\n")
     assert (here.err != "", over.err != "") == (noted, noted or "nccl" in line)
     assert ("a ring takes its place" in here.err) == ("ring" in local)
     assert ("float32 is sent" in here.err) == line.endswith("16")
@@ -76,18 +74,6 @@ def test_the_call_that_a_dry_run_prints(session, text, words, call):
     assert (answer.code, answer.err) == (0, "")
     assert " --quiet" in answer.out  # that is asked of bench train, too
     assert answer.out.replace(" --quiet", "") == f"{call}\n"
-
-
-HOSTILE = TABLE["hostile"]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_a_session_file_is_never_executed(gpumap, session, text):
-    """Theano-MPI sourced it: here nothing is touched, and the line is named."""
-    answer = session(f"DEVICES=cpu0\n{text}\n")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(f"error: s.cfg, line {2 + text.count(chr(10))}: ")
-    assert [file.name for file in gpumap.folder.iterdir()] == ["s.cfg"]
 
 
 @pytest.mark.parametrize("value", ["$(touch x)", "a;touch x"])

@@ -1,21 +1,19 @@
 """`gpumap scale`: a program on one name, on two and so on: which runs there are, how it ends."""
 
 import csv
-import os
 import signal
 import sys
 from types import SimpleNamespace
 
 import pytest
 from flat_report import loads
-from ranks import ROOT, needs_mpirun
+from ranks import ALLOWED, ROOT, needs_mpirun, two_cores
 from shell import until
 
 from gpumap.app.scaling import _judged
 from gpumap.model import Estimate, replace
 from gpumap.model.io import read
 
-CORES = sorted(os.sched_getaffinity(0))
 TWO = "a->cpu0;b->cpu1"
 # Each run leaves a line of what it was given.
 TOLD = """
@@ -33,7 +31,7 @@ while given["RANK"] == "0" and time.thread_time() < 0.8:
     pass
 """
 
-pytestmark = pytest.mark.skipif(len(CORES) < 2, reason="one core alone may be used")
+pytestmark = two_cores
 
 
 def scaled(gpumap, *options, code="pass", map_=TWO, budget="1ms", **env):
@@ -49,9 +47,9 @@ def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
     lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
     one = {"GPUMAP_COUNT": "1", "GPUMAP_CONTEXTS": "a->cpu0", "GPUMAP_WORLD": "a->cpu0",
            "OMP_NUM_THREADS": "1", "RANK": None, "CUDA_VISIBLE_DEVICES": "",
-           "GPUMAP_NAME": None, "GPUMAP_DEVICE": None, "cores": CORES[:1]}  # fmt: skip
+           "GPUMAP_NAME": None, "GPUMAP_DEVICE": None, "cores": ALLOWED[:1]}  # fmt: skip
     both = one | {"GPUMAP_COUNT": "2", "GPUMAP_CONTEXTS": TWO, "GPUMAP_WORLD": TWO,
-                  "OMP_NUM_THREADS": lines[0]["OMP_NUM_THREADS"], "cores": CORES[:2]}  # fmt: skip
+                  "OMP_NUM_THREADS": lines[0]["OMP_NUM_THREADS"], "cores": ALLOWED[:2]}  # fmt: skip
     assert lines == [both, one, both]
     assert int(both["OMP_NUM_THREADS"]) in (1, 2)  # of two logical cores of one physical core 1
     assert (answer.code, "not shown" in answer.out) == (0, False)
@@ -66,8 +64,8 @@ def test_with_ranks_each_name_is_a_process_of_a_job_of_its_own(gpumap):
     answer, report = scaled(gpumap, "--ranks", "--inconclusive", "pass", code=code)
     lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
     seen = sorted((i["WORLD_SIZE"], i["RANK"], i["GPUMAP_NAME"], i["cores"]) for i in lines)
-    both = [("2", "0", "a", CORES[:1]), ("2", "1", "b", CORES[1:2])]
-    assert seen == sorted([("1", "0", "a", CORES[:1]), *both, *both])
+    both = [("2", "0", "a", ALLOWED[:1]), ("2", "1", "b", ALLOWED[1:2])]
+    assert seen == sorted([("1", "0", "a", ALLOWED[:1]), *both, *both])
     assert {line["GPUMAP_COUNT"] for line in lines} == {None}
     assert [line["CUDA_VISIBLE_DEVICES"] for line in lines] == [""] * 5
     ports = [line["MASTER_PORT"] for line in lines]

@@ -1,11 +1,10 @@
 """`gpumap scale --ranks` on a program of PyTorch as people write it."""
 
-import os
 import sys
 
-import pytest
 from backends.frameworks import needs
 from flat_report import loads
+from ranks import two_cores
 
 DDP = """
 import torch
@@ -24,11 +23,9 @@ for batch in torch.randn(512, 64)[rank::ranks].split(128 // ranks):
 dist.destroy_process_group()
 open(f"done-{rank}-of-{ranks}", "a").write(".")
 """
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="one core alone may be used"
-)
 
 
+@two_cores
 @needs("torch")
 def test_each_run_has_as_many_ranks_as_names(gpumap):
     """A first run on both names, and then a turn."""

@@ -7,12 +7,6 @@ from gpumap.app.selftest import _refuse
 from gpumap.errors import Exit
 from gpumap.model import Alarms
 
-TWO = "a->cuda0;b->cuda1"
-
-
-def selftest(gpumap, *arguments, map_=TWO, **env):
-    return gpumap("selftest", "--map", map_, "--format", "json", *arguments, **env)
-
 
 @pytest.mark.parametrize(("false", "passed", "inconclusive", "expected"), [
     (0, 12, 0, []), (1, 11, 0, [("false-alarm", Exit.NO)]), (1, 0, 11, [("false-alarm", Exit.NO)]),
@@ -32,14 +26,14 @@ def test_what_the_runs_mean_for_the_exit_code(false, passed, inconclusive, expec
 
 
 def test_two_names_of_one_device_are_one(gpumap):
-    found = report(selftest(gpumap.fake(script({})), map_="a->cuda0;b->cuda0"))
+    found = report(gpumap.fake(script({}))("selftest", "a->cuda0;b->cuda0", "--format", "json"))
     assert [trip["name"] for trip in found["round_trips"]] == ["a"]
     assert {(row["case"], *row["names"]) for row in asked(found)} == {("a", "a"), ("b", "a")}
 
 
 def test_real_devices(gpumap):
     """A core's bytes and products are right; every other backend that there is moves its bytes."""
-    answer = selftest(gpumap, "--budget", "6", map_="a->cpu0")
+    answer = gpumap("selftest", "a->cpu0", "--budget", "6", "--format", "json")
     found = report(answer)
     (of_a,) = found["alarms"]
     trips = found["round_trips"]

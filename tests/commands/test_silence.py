@@ -12,14 +12,14 @@ import sys
 from flat_report import loads
 from mpi_jobs import MPIRUN, ended, started
 from ranks import by_mpirun, measuring, needs_mpi
+from scripts import script
 
 CORES = "a->cpu0;b->cpu1"
-SOUND = "latency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n"
-HANGING = f'[[device]]\nref = "cuda0"\n{SOUND}fault = "hang"\n[[device]]\nref = "cuda1"\n{SOUND}'
 
 
 def test_names_of_a_device_that_hangs_are_not_used(gpumap):
-    answer = gpumap.fake(HANGING)("doctor", "h->cuda0;j->cuda0", "--format", "json")
+    hanging = script({"fault": "hang"}, {}, latency=5e-6, launch=5e-6, rate=1e12)
+    answer = gpumap.fake(hanging)("doctor", "h->cuda0;j->cuda0", "--format", "json")
     found = json.loads(answer.out)["result"]["diagnoses"]
     assert [one["findings"][0]["code"] for one in found] == ["GM202", "GM202"]
     assert answer.code == 3

@@ -1,15 +1,15 @@
 """`gpumap watch [MAP] -- COMMAND`: any program, looked at from outside."""
 
-import os
 import sys
 
 import pytest
 from flat_report import loads
+from ranks import ALLOWED, two_cores
 from scripts import script
 
 PYTHON = sys.executable
 TWO = "dev0->cpu0;dev1->cpu1"
-FIRST, *OTHERS = sorted(os.sched_getaffinity(0))
+FIRST = ALLOWED[0]
 # Works for 1.5 s on one core.
 ONE = f"""
 import os, sys, time
@@ -18,8 +18,6 @@ end = time.monotonic() + 1.5
 while time.monotonic() < end: pass
 """
 WORK = "\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\n"
-
-two_cores = pytest.mark.skipif(not OTHERS, reason="one core alone may be used")
 
 
 def watched(gpumap, code, *options, map_=TWO):

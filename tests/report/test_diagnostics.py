@@ -16,7 +16,8 @@ def said(text):
     return render(error.value.diagnostics, text)
 
 
-def test_wide_characters_move_the_caret():
+def test_the_caret_is_below_its_place():
+    """Wide characters move it, and so do escapes, which are shown and counted."""
     assert said("名前->名;e\u0301->x") == dedent("""\
         error in entry 1: "名" is not a device
           名前->名;e\u0301->x
@@ -27,9 +28,6 @@ def test_wide_characters_move_the_caret():
                       ^
           fix: write cuda0, rocm0, xpu0, mps, tpu0, opencl0:0 or cpu0
         """)
-
-
-def test_escapes_are_shown_and_counted():
     assert said("a\x1b[1m\n->\u202ecuda0") == dedent(r"""
         error in entry 1: the name "a\x1b[1m" has characters that cannot be printed
           a\x1b[1m\n->\u202ecuda0

@@ -12,10 +12,6 @@ from gpumap.report import Style
 from gpumap.results.shown import render
 
 
-def tree(report):
-    return json.loads(render("json", report, Style()))
-
-
 def test_the_schema_is_one():
     Draft202012Validator.check_schema(SCHEMA)
     silent = [
@@ -46,5 +42,5 @@ def test_what_hardware_a_device_is_has_one_order():
     names = [f"core:{number}" for number in range(40)]
     report = made_reports.checked()
     devices = tuple(replace(each, hardware=frozenset(names)) for each in report.devices)
-    found = tree(replace(report, devices=devices))["devices"]
+    found = json.loads(render("json", replace(report, devices=devices), Style()))["devices"]
     assert [each["hardware"] for each in found] == [sorted(names)] * 2

@@ -27,10 +27,7 @@ def test_a_card_that_several_backends_drive_says_which():
 
 
 def test_where_each_card_has_one_backend_its_list_says_so_already():
+    """And what each backend makes of cores, which are no cards, is in its own list."""
     assert driven(made_reports.device(0), made_reports.device(1)) == []
-
-
-def test_cores_are_no_cards():
-    """What each backend makes of them is in its own list."""
     cores = replace(made_reports.device(), kind=Kind.CPU, ref=DeviceRef(Kind.CPU, 0))
     assert driven(cores, replace(cores, backend="torch")) == []

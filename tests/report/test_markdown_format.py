@@ -11,12 +11,10 @@ from gpumap.report.diagnostics import SHOWN
 from gpumap.report.markdown import code
 from gpumap.results.shown import render
 
-PARSER = MarkdownIt("gfm-like")  # tables, raw HTML and links that are none but look so
-
 
 @given(shown=st.text(st.characters(), min_size=1))
 def test_a_code_span_shows_its_text(shown):
-    (token,) = PARSER.parseInline(code(shown))
+    (token,) = MarkdownIt("gfm-like").parseInline(code(shown))
     (child,) = token.children
     expected = printable(shown)
     blank = not expected.strip(" ")

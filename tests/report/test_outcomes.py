@@ -13,24 +13,21 @@ from gpumap.results.shown import render
 from gpumap.results.verdicts import judged as tables
 
 
-@pytest.mark.parametrize("code", [code for code in Exit if code != 0])
-def test_a_run_is_green_only_with_exit_code_0(code):
-    """Whatever the rows say; wrong data and gpumap's own errors are errors, the others failures."""
-    found = outcomes.of_run(made(STATUS.get(code, "ok"), code, measurements=(ok(case()),)))
-    broken = code in (Exit.WRONG_DATA, Exit.INTERNAL)
-    assert found.state == ("error" if broken else "failed")
-    assert str(int(code)) in found.text
-
-
 @pytest.mark.parametrize(("report", "state"), [
+    *((made(STATUS.get(code, "ok"), code, measurements=(ok(case()),)),
+       "error" if code in (Exit.WRONG_DATA, Exit.INTERNAL) else "failed")
+      for code in Exit if code != 0),
     (made(), "passed"),  # `check`: its exit code is all there is
     (made_reports.passed(), "passed"), (made_reports.dry_run(), "skipped"),
     (made_reports.absent_skipped(), "skipped"), (made("skipped"), "skipped"),
     (made("inconclusive", measurements=(ok(case()),)), "skipped"),  # no verdict was asked for
     (made(measurements=(skipped(case()),)), "skipped"), (made("a word of tomorrow"), "failed"),
 ])  # fmt: skip
-def test_a_run_of_exit_code_0_that_measured_nothing_has_not_passed(report, state):
-    assert outcomes.of_run(report).state == state
+def test_a_run_is_green_only_with_exit_code_0_and_something_measured(report, state):
+    """Whatever the rows say; wrong data and gpumap's own errors are errors, the others failures."""
+    found = outcomes.of_run(report)
+    assert found.state == state
+    assert report.exit_code == 0 or str(int(report.exit_code)) in found.text
 
 
 def test_what_failed_is_no_skip_and_what_was_let_pass_is_one():
@@ -47,26 +44,25 @@ def judged(found, code=0, **parts):
     return outcome
 
 
-def test_a_good_verdict_passes_in_any_run_and_any_other_fails_with_its_run():
-    """Others may have failed; where the run has exit code 0 it was let pass, which is no pass."""
-    for word in ("pass", "improvement"):
-        assert {(judged(verdict(word), code).state, judged(verdict(word), code).word)
-                for code in (0, 1, 5)} == {("passed", word)}  # fmt: skip
-    for word in ("fail", "regression", "missing", "new", "inconclusive", "else"):
-        assert [judged(verdict(word), code).state for code in (1, 0)] == ["failed", "skipped"]
-
-
-@pytest.mark.parametrize(("found", "errors", "state"), [
-    (verdict("inconclusive"), [("inconclusive", 0)], "skipped"),
-    (verdict("missing"), [("missing", 0), ("limit", 1)], "skipped"),
-    (verdict("missing"), [("missing", 0), ("missing", 1)], "failed"),  # a row, and a limit's
-    (verdict("fail"), [("inconclusive", 0)], "failed"),
-    (verdict("inconclusive"), [("inconclusive", 5)], "failed"),
-    (verdict("inconclusive"), [], "failed"), (verdict("skipped"), [], "skipped"),
+@pytest.mark.parametrize(("words", "codes", "errors", "state"), [
+    ("pass improvement", (0, 1, 5), [], "passed"),  # others may have failed
+    ("fail regression missing new inconclusive else", (1,), [], "failed"),
+    ("fail regression missing new inconclusive else", (0,), [], "skipped"),  # it was let pass
+    ("skipped", (1,), [], "skipped"),
+    # what was let pass is skipped in a failed run too
+    ("inconclusive", (1,), [("inconclusive", 0)], "skipped"),
+    ("missing", (1,), [("missing", 0), ("limit", 1)], "skipped"),
+    ("missing", (1,), [("missing", 0), ("missing", 1)], "failed"),  # a row, and a limit's
+    ("fail", (1,), [("inconclusive", 0)], "failed"),
+    ("inconclusive", (1,), [("inconclusive", 5)], "failed"),
 ])  # fmt: skip
-def test_what_was_let_pass_is_skipped_in_a_failed_run_too(found, errors, state):
+def test_a_good_verdict_passes_in_any_run_and_any_other_fails_with_its_run(
+    words, codes, errors, state
+):
     wrong = tuple(problem(code, "said", exit_) for code, exit_ in errors)
-    assert judged(found, 1, errors=wrong).state == state
+    for word in words.split():
+        found = [judged(verdict(word), code, errors=wrong) for code in codes]
+        assert {(each.state, each.word) for each in found} == {(state, word)}
 
 
 MANY = case("many", bindings())

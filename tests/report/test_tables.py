@@ -13,32 +13,20 @@ from gpumap.results.rows import tables
 from gpumap.results.shown import render
 
 
-def by(found, backend):
-    return replace(found, case=driven(found.case, backend))
-
-
-def of_backends(report, *backends):
-    (fit,), (copy, *calls) = report.fits, report.measurements
-    late = replace(calls[3], status="skipped", reason=model.Reason("budget", "late"))
-    rows = [*calls[:3], late]
-    return replace(
-        report,
-        fits=tuple(by(fit, backend) for backend in backends),
-        measurements=(copy, *(by(row, backend) for backend in backends for row in rows)),
-    )
-
-
-def on(report):
-    found = [t for t in tables(report, verbose=True) if t.title.startswith("break-even:")]
-    return [tuple(row[table.columns.index("on")] for row in table.rows) for table in found]
-
-
 @pytest.mark.parametrize(
     ("backends", "shown"), [(("cupy", "pygpu"), ("a (cupy)", "a (pygpu)")), (("cupy",), ("a",))]
 )
 def test_rows_of_several_backends_are_told_apart(backends, shown):
-    report = of_backends(copies(), *backends)
-    assert on(report) == [shown]
+    report = copies()
+    (fit,), (copy, *calls) = report.fits, report.measurements
+    calls[3] = replace(calls[3], status="skipped", reason=model.Reason("budget", "late"))
+    fits, rows = (
+        [replace(each, case=driven(each.case, backend)) for backend in backends for each in found]
+        for found in ([fit], calls[:4])
+    )
+    report = replace(report, fits=tuple(fits), measurements=(copy, *rows))
+    (table,) = (t for t in tables(report, verbose=True) if t.title.startswith("break-even:"))
+    assert tuple(row[table.columns.index("on")] for row in table.rows) == shown
     text = render("plain", report, Style(verbose=True))
     assert text.count("looked no further for lack of time") == 1
 

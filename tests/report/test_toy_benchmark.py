@@ -3,13 +3,13 @@
 import csv
 import io
 import os
-import subprocess
 import sys
 
 import click
 import pytest
 from flat_report import loads
 from made_reports import bindings, made, ok
+from mpi_jobs import run
 from written import ROOT
 
 from gpumap.app.benchmark import measure
@@ -91,14 +91,11 @@ def registered(monkeypatch):
     monkeypatch.setitem(registry.BENCHMARKS, "toy", "test_toy_benchmark:SPEC")
 
 
-def rows(gain=1.5):
+def rendered(format_):
     params = {"words": 4, "tone": "low"}
     cases = (Case("toy", each.name, params, bindings(), Work()) for each in CASES)
-    return [ok(case, speedup=gain) for case in cases]
-
-
-def rendered(format_):
-    return render(format_, made(measurements=rows()), Style(width=200, verbose=True))
+    rows = [ok(case, speedup=1.5) for case in cases]
+    return render(format_, made(measurements=rows), Style(width=200, verbose=True))
 
 
 def test_its_rows_have_a_table_of_its_own():
@@ -132,12 +129,10 @@ sys.exit(main(sys.argv[1:]))
 def test_it_is_measured_by_its_recipe(tmp_path):
     """Its command has the options of all, and its devices the control product beside it."""
     scripted = str(ROOT / "examples" / "gpus.toml")
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "GPUMAP_FAKE": scripted}
+    env = {"PYTHONPATH": os.pathsep.join(sys.path), "GPUMAP_FAKE": scripted}
     words = ["bench", "toy", "a->cuda0;b->cuda1", "--words", "8", "--backend", "fake", "--quiet"]
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, *words, "--limit", "toy.ping.time<=1s", "--format", "json"],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    words += ["--limit", "toy.ping.time<=1s", "--format", "json"]
+    done = run([sys.executable, "-c", RUN, *words], tmp_path, **env)
     assert (done.returncode, done.stderr) == (0, "")
     report = loads(done.stdout)
     own = [row for row in report["measurements"] if row["bench"] == "toy"]

@@ -4,24 +4,11 @@ import math
 
 import pytest
 import yaml
-from made_reports import (
-    ENDS,
-    EVERY,
-    bindings,
-    case,
-    device,
-    figure,
-    made,
-    ok,
-    scaled,
-    skipped,
-    wrong,
-)
+from made_reports import ENDS, EVERY, bindings, case, figure, made, ok, scaled, skipped, wrong
 from test_every_format import HOSTILE
 from tracker_readers import READERS, TRACKERS, families
 from written import ROOT, blocks, command_lines
 
-from gpumap import model
 from gpumap.escape import printable
 from gpumap.model import Estimate, replace
 from gpumap.model.maps import METRICS, UNITS
@@ -37,12 +24,8 @@ UNIT_WORDS = {"s": "_seconds", "B": "_bytes", "B/s": "_bytes_per_second",
 PAGE = ROOT / "docs" / "reports.md"
 
 
-def text(format_, report):
-    return render(format_, report, Style())
-
-
 def read(format_, report):
-    return list(READERS[format_](text(format_, report)))
+    return list(READERS[format_](render(format_, report, Style())))
 
 
 def of_device(report):
@@ -118,14 +101,6 @@ def test_what_a_script_says_is_never_a_device_s(format_):
     real = read(format_, of_device(report))
     assert real
     assert not any("simulated" in each.name for each in real)
-
-
-@pytest.mark.parametrize("format_", ["gab-smaller", "bmf", "openmetrics"])
-def test_backends_side_by_side_are_series_of_their_own(format_):
-    bound = [(model.Binding("a", replace(device(), backend=name)),) for name in ("cupy", "torch")]
-    report = of_device(made(measurements=tuple(ok(case(bound=each)) for each in bound)))
-    names = {each.name for each in read(format_, report) if each.metric.startswith("time")}
-    assert {name.partition("backend=")[2].partition(",")[0] for name in names} == {"cupy", "torch"}
 
 
 @pytest.mark.parametrize("format_", TRACKERS)
