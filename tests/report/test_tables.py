@@ -2,7 +2,7 @@
 
 import pytest
 from cases import driven
-from made_reports import bindings, case, copies, device, listed, made, passed, skipped
+from made_reports import bindings, case, copies, device, listed, made, ok, passed, skipped
 
 from gpumap import model
 from gpumap.judge import answers
@@ -37,6 +37,14 @@ def test_one_case_in_one_group():
     said = render("plain", made(measurements=(skipped(one),), plans=(plan,)), Style())
     assert "plan: 1 case in 1 group, nothing measured" in said
     assert "memory: 1 B on cuda0\nmemory: 2 B on host\n" in said
+
+
+def test_a_run_over_its_budget_says_why_where_it_measured_something():
+    one = case("one", bindings()[:1])
+    rows = ok(one), skipped(one)
+    late = (replace(made(measurements=(r,)), elapsed=30.0, simulated=False) for r in rows)
+    said = ["over the budget of 8 s" in render("plain", each, Style()) for each in late]
+    assert said == [True, False]
 
 
 LINK = DEVICE_COLUMNS.index("link")
