@@ -80,11 +80,12 @@ class Memory:
 
     @property
     def data(self) -> Array:
-        """Return the elements; at first whatever is there."""
+        """Return the elements; at first no numbers, the same in each run."""
         if self.hollow:
             raise AssertionError("a scripted device has no data here")
         if self._data is None:
-            self._data = np.empty(self.size, self.dtype)
+            unwritten = np.full(self.size * self.dtype.itemsize, 0xFF, np.uint8)
+            self._data = unwritten.view(self.dtype)
         return self._data
 
 
