@@ -42,13 +42,14 @@ class HostCall(Call):
     ) -> None:
         super().__init__(problem, most)
         self._clock, self._cores = clock, cores
+        self._operations = problem.operations  # counted here: to count takes part of a short call
         self._compute = partial(problem.compute, self.destination)
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - no device
         """Call `iterations` times."""
         with self._cores.all():
             for _ in range(iterations):
-                self._clock.compute(self._compute, self.problem.operations)
+                self._clock.compute(self._compute, self._operations)
 
 
 class Placed:

@@ -240,11 +240,16 @@ def test_the_kernels_log_is_read_to_its_end(tmp_path):
 
 
 def test_drivers_are_asked_in_a_process_that_can_be_ended():
-    """Here there may be no NVML: then the reason is known, and no device is healthy by it."""
+    """Here there may be no NVML: then the reason is known, and no device is healthy by it.
+
+    Nor is one whose driver does not answer.
+    """
     known = health.query(dict(os.environ), 50.0)
     assert known.gpus or known.nvml
     late = health.query(dict(os.environ), 0.0)
     assert (late.silent, late.hangs) == ("it did not answer within 0 s", True)
+    (check,) = health.checks([Binding("dev0", GPU)], late, {}, NOTHING, NO_TREE)
+    assert (check.what, check.fitness) == ("driver", "cannot-tell")
 
 
 # --- what is required

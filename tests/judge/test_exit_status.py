@@ -130,7 +130,7 @@ def test_a_row_without_time_is_not_called_impossible(others):
     assert "left out" in lost.errors[0].diagnostic.message
     # an efficiency needs each device's own time
     bare, alone = row(1.9, of=case(size=4096)), gone(case("solo", "dot", "a", size=4096))
-    found = outcome(*others, bare, alone, limit="dot.many.efficiency>=90%")
+    found = outcome(*others, bare, alone, limit="dot.many.efficiency > 90%")
     assert ended(found)[0] == Exit.INCONCLUSIVE
     assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
 

@@ -34,9 +34,10 @@ def in_thread(cpus):
 @pins
 @pytest.mark.parametrize("cpus", [[], [-1], [10**9], [2**80], [65000]])
 def test_refused(cpus):
-    """So is a set of which the kernel would silently keep a part."""
+    """So is a set of which the kernel would silently keep a part; one of its own is not."""
     before = os.sched_getaffinity(0)
     assert in_thread(cpus) == in_thread([*cpus, min(before), 900]) == (False, before)
+    assert in_thread([max(before)]) == (True, {max(before)})
 
 
 @pins
