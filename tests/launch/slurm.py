@@ -21,6 +21,7 @@ SlurmctldPort={first}
 SlurmdPort={second}
 AuthInfo=socket={folder}/munge.socket
 ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
 SelectType=select/cons_tres
 ReturnToService=2
 KillWait=1
