@@ -291,13 +291,8 @@ def recorded(
 
 
 @contextmanager
-def recorded_single_process(
-    kind: str,
-    request: Request,
-    cases: Sequence[str] | None = None,
-    result: Measured = _NOTHING,
-) -> Iterator[Recording]:
-    """Record a run that measures the devices of this process.
+def recorded_single_process(kind: str, request: Request, **more: Any) -> Iterator[Recording]:
+    """Record a run that measures the devices of this process; `more` as `recorded` takes.
 
     Raises:
         QuestionError: a launcher has started several, which would disturb each other.
@@ -306,7 +301,7 @@ def recorded_single_process(
 
     program = request.program
     doubts = check_single_process(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
-    with recorded(kind, request, cases, result) as record:
+    with recorded(kind, request, **more) as record:
         record.draft.remarks += doubts
         yield record
 
@@ -326,7 +321,7 @@ def measure(key: str, request: Request, options: Mapping[str, Any]) -> None:
     assert spec.recipe is not None  # it has a command that calls this
     recipe = spec.recipe(request.settings, **options)
     recipe.base = against.base if against else None
-    with recorded_single_process(spec.command[0], request, recipe.cases) as record:
+    with recorded_single_process(spec.command[0], request, cases=recipe.cases) as record:
         record.draft.complete, record.draft.fit = recipe.complete, recipe.fits
         run_single_process(record, request, recipe)
 
