@@ -2,6 +2,7 @@
 
 import re
 import sys
+import time
 
 import psutil
 import pytest
@@ -79,10 +80,18 @@ def test_a_link_that_is_cut_ends_the_run_within_its_limit(gpumap, hosts):
 
 
 def wait_for_work(parent):
-    """Wait until the rank below a process is pinned to its core: it measures then."""
+    """Wait until the rank below a process is pinned to its core: it measures then.
+
+    For a moment a thread of it is so earlier: MKL counts cores while PyTorch is loaded.
+    """
 
     def pinned():
         children = psutil.Process(parent).children(recursive=True)
         return any(c.environ().get("RANK") and c.cpu_affinity() == [0] for c in children)
 
-    until(pinned)
+    def stays():
+        before = pinned()
+        time.sleep(0.3)
+        return before and pinned()
+
+    until(stays)
