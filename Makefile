@@ -192,7 +192,7 @@ $(VENV_FRAMEWORKS)/.installed: pyproject.toml gpumap/version.py
 	touch $@
 FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/launch/test_real_launchers.py \
 	"tests/comm/test_comm_torch.py::test_every_rank_has_what_all_reduce_gives[3]" \
-	tests/training/test_torch_module.py tests/training/test_loop_libraries.py \
+	$(patsubst %,tests/training/test_%.py,torch_module loop_libraries network optimizers rules) \
 	tests/benchmarks/test_gpu_standin.py::test_torch_beside_cupy
 # Each starts ranks that import PyTorch or JAX, for 5 s and more.
 RANKS_OF_FRAMEWORKS = tests/comm/test_comm_torch.py tests/comm/test_two_hosts.py $(call COMMANDS_OF,scale_frameworks)

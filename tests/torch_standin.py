@@ -142,7 +142,10 @@ class Tensor(torch.Tensor):
         assert {each.index for each in own} == {index}, f"{name} on two devices"
         if name in ("aten::mm.out", "aten::addmm_"):
             return product(cls.world, func, args, kwargs, index)
-        return Tensor(func(*map(bare, args), **kwargs), index)  # a view
+        if not func.is_view:
+            cls.world.current(index).run()  # a result of its own is computed in its turn, at once
+        found = func(*map(bare, args), **{key: bare(value) for key, value in kwargs.items()})
+        return next((each for each in own if each.inner is found), Tensor(found, index))
 
 
 def bare(argument):

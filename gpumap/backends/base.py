@@ -180,11 +180,12 @@ class Session(ABC):
     """An opened device: one queue, in order; a context manager that closes itself.
 
     What it cannot do raises Unsupported. Attributes: `device` is what is opened, `features` what it
-    can do beyond float32 products and copies.
+    can do beyond float32 products and copies, `fuses` whether its chain is one piece of code.
     """
 
     device: Device
     features: frozenset[Feature]
+    fuses = True
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> Any:

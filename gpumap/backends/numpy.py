@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Clock, Feature, Mark, Route
     from gpumap.dtypes import Dtype
+    from gpumap.kernels import Kernel
     from gpumap.machine.topology import Topology
 
 NAME = "numpy"
@@ -136,7 +137,12 @@ class NumpySession(Session):
         """Return what queues a kernel as `run` would."""
         known = self._fitting(kernel, arguments, size)
         natives = [a.native if isinstance(a, NativeBuffer) else a for a in arguments]
-        return partial(self._queue, partial(known.reference, *known.reference_views(natives, size)))
+        views = known.reference_views(natives, size)
+        return partial(self._queue, partial(self._function(known), *views))
+
+    def _function(self, kernel: Kernel) -> Callable[..., None]:
+        """Return what computes a kernel, on the arrays of its arguments."""
+        return kernel.reference
 
     def mark(self) -> NumpyMark:
         """Queue a mark and return it."""

@@ -110,24 +110,27 @@ def _ufunc(name: str) -> Callable[..., None]:
     return reference
 
 
-def _cyclic(function: Callable[..., None]) -> Callable[..., None]:
-    def reference(a: Any, a_count: int, b: Any, b_count: int, out: Any) -> None:
-        if not out.size:
+def cyclic(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function of two flat arrays, the shorter repeated; of NumPy's, or of its like."""
+
+    def repeating(a: Any, a_count: int, b: Any, b_count: int, out: Any) -> None:
+        size = len(out)
+        if not size:
             return
         width = max(min(a_count, b_count), 1)
         pairs = ((a, a_count), (b, b_count))
-        if out.size % width == 0 and all(n in (width, out.size) for _, n in pairs):
-            rows = (out.size // width, width)  # NumPy repeats whole rows without a copy
-            every = [x[:n].reshape(rows) if n == out.size else x[:n] for x, n in pairs]
+        if size % width == 0 and all(n in (width, size) for _, n in pairs):
+            rows = (size // width, width)  # whole rows are repeated without a copy
+            every = [x[:n].reshape(rows) if n == size else x[:n] for x, n in pairs]
             function(*every, out.reshape(rows))
         else:
-            function(*(_repeated(x[:n], out.size) for x, n in pairs), out)
+            function(*(_repeated(x[:n], size) for x, n in pairs), out)
 
-    return reference
+    return repeating
 
 
 def _repeated(array: Any, size: int) -> Any:
-    return array if array.size == size else np.resize(array, size)
+    return array if len(array) == size else array[np.arange(size) % len(array)]
 
 
 def _chain(x: Any, w: Any, b: Any, out: Any) -> None:
@@ -163,8 +166,8 @@ def _arithmetic() -> Iterator[Kernel]:
     for name, function in _BINARY.items():
         plain = _ufunc(function)
         yield Kernel(name, ("buffer", "buffer", "buffer"), plain)
-        cyclic: tuple[Argument, ...] = ("short", "count", "short", "count", "buffer")
-        yield Kernel(f"{name}_cyclic", cyclic, _cyclic(plain))
+        kinds: tuple[Argument, ...] = ("short", "count", "short", "count", "buffer")
+        yield Kernel(f"{name}_cyclic", kinds, cyclic(plain))
     for name in _UNARY:  # a kernel may not be called as the C function that it calls
         yield Kernel(f"{name}_each", ("buffer", "buffer"), _ufunc(name))
     yield Kernel(

@@ -26,10 +26,10 @@ _STAND_IN = "simulated"  # in the version of what stands in for an accelerator
 _FLOATS: frozenset[Feature] = frozenset({"float16", "float64", "bfloat16"})
 # What PyTorch calls a device, and what its sessions have.
 _FEATURES: dict[str, frozenset[Feature]] = {
-    "cuda": _FLOATS | {"events", "pinned"},
-    "xpu": _FLOATS | {"events", "pinned"},
+    "cuda": _FLOATS | {"events", "kernels", "pinned"},
+    "xpu": _FLOATS | {"events", "kernels", "pinned"},
     "mps": frozenset({"float16", "bfloat16"}),
-    "cpu": _FLOATS,
+    "cpu": _FLOATS | {"kernels"},
 }
 
 

@@ -14,17 +14,23 @@ import torch
 from gpumap.backends.base import pageable
 from gpumap.backends.numpy import NumpySession
 from gpumap.backends.torch.arithmetic import multiply, settle
+from gpumap.backends.torch.kernels import FUNCTIONS
 from gpumap.backends.torch.tensors import TorchBuffer, host_bytes, tensor_type
 from gpumap.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumap.backends.base import Clock, Feature
     from gpumap.dtypes import Array, Dtype
+    from gpumap.kernels import Kernel
     from gpumap.model import Device
 
 
 class TorchCores(NumpySession):
     """One core, or all of them, with a queue that is worked off in order."""
+
+    fuses = False
 
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
         self.features = features
@@ -52,6 +58,9 @@ class TorchCores(NumpySession):
         here, there = host_bytes(np.ascontiguousarray(source)), host_bytes(target)
         for _ in range(repeat):
             there.copy_(here)
+
+    def _function(self, kernel: Kernel) -> Callable[..., None]:
+        return FUNCTIONS[kernel.name]
 
     @staticmethod
     def _product(

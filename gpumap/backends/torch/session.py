@@ -21,6 +21,7 @@ from gpumap.backends.host_memory import Shared, behind
 from gpumap.backends.peers import reached
 from gpumap.backends.third_party import Current, third_party_errors
 from gpumap.backends.torch.arithmetic import IEEE, TF32, multiply, settle
+from gpumap.backends.torch.kernels import FUNCTIONS
 from gpumap.backends.torch.tensors import TorchBuffer, host_bytes, tensor_type
 from gpumap.dtypes import numpy_dtype
 
@@ -47,6 +48,8 @@ class TorchPinned(Shared):
 
 class TorchSession(Session):
     """One stream on one accelerator."""
+
+    fuses = False
 
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
         self.device, self.features = device, features
@@ -118,6 +121,20 @@ class TorchSession(Session):
         right = b.native.t() if transpose[1] else b.native
         with self._products[tf32]:
             multiply(left, right, out.native, alpha, beta, repeat)
+
+    def prepare(
+        self, kernel: str, *arguments: TorchBuffer | float, size: int
+    ) -> Callable[[], None]:
+        """Return what queues a kernel as `run` would: the operations that it is made of."""
+        known = self._fitting(kernel, arguments, size)
+        natives = [a.native if isinstance(a, TorchBuffer) else a for a in arguments]
+        job = partial(FUNCTIONS[kernel], *known.reference_views(natives, size))
+
+        def queued() -> None:
+            with self._products[False]:
+                job()
+
+        return queued
 
     def mark(self) -> EventMark:
         """Queue an event and return it."""
