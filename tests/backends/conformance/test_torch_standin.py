@@ -10,6 +10,7 @@ from buffers import got, sent  # noqa: E402
 from test_conformance import *  # noqa: E402, F403 - over this `session`
 from test_conformance_products import *  # noqa: E402, F403 - as above
 from torch_standin import installed  # noqa: E402
+from training.test_rules import learned, training  # noqa: E402
 
 from gpumap.backends import peers, third_party  # noqa: E402
 from gpumap.backends.base import Clock, Host  # noqa: E402
@@ -234,3 +235,14 @@ def test_other_kinds_are_known_by_what_pytorch_calls_them(
         with made.backend.open(device, Clock()) as one:
             mark = one.mark()
             assert (one.seconds(mark, mark), one.at(mark)) == (None, None)
+
+
+@pytest.mark.parametrize("rule", ["bsp", "easgd", "gosgd"])
+def test_a_network_is_trained_on_two_accelerators(world, rule):
+    """Each on the stream of its own device, whose events tell the phases of a step."""
+    made = world()
+    with opened(made, 0) as one, opened(made, 1) as other:
+        work, job = training([one, other], rule)
+        assert abs(learned(work, 6) - job.initial).max() > 0
+        assert work.check().passed
+        assert sum(work.phases().values()) > 0
