@@ -361,6 +361,7 @@ class Backend(ABC):
 
     name: str
     kinds: frozenset[Kind]
+    fuses = True  # as its sessions
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -38,6 +38,7 @@ class TorchBackend(FrameworkBackend):
 
     name = NAME
     kinds = frozenset(kind for kind, row in KINDS.items() if row.alias) | {Kind.CPU}
+    fuses = False
 
     def library(self) -> Any:
         """Import PyTorch."""
