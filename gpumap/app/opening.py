@@ -25,7 +25,6 @@ class Unopened:
 
     device: Device
     features: frozenset[Feature]
-    fuses: bool
     holds: int = sys.maxsize
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -37,8 +36,7 @@ def unopened(resolution: Resolution, inventory: Inventory) -> OpenDevices:
 
     def session(name: str) -> Any:
         device = devices[name]
-        backend = inventory.backend(device.backend)
-        return Unopened(device, backend.features(device), backend.fuses)
+        return Unopened(device, inventory.backend(device.backend).features(device))
 
     devices = {binding.name: binding.device for binding in resolution.bindings}
     clock = inventory.backend(resolution.bindings[0].device.backend).clock()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device, Kind, Probe
 
 Feature = Literal[
-    "pinned", "events", "kernels", "float16", "float64", "bfloat16", "tf32",
+    "pinned", "events", "kernels", "operations", "float16", "float64", "bfloat16", "tf32",
 ]  # fmt: skip
 HostMemory = Literal["pageable", "pinned"]
 Route = Literal["peer", "staged", "same"]
@@ -180,12 +180,11 @@ class Session(ABC):
     """An opened device: one queue, in order; a context manager that closes itself.
 
     What it cannot do raises Unsupported. Attributes: `device` is what is opened, `features` what it
-    can do beyond float32 products and copies, `fuses` whether its chain is one piece of code.
+    can do beyond float32 products and copies; `operations`: each kernel is several of its library.
     """
 
     device: Device
     features: frozenset[Feature]
-    fuses = True
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> Any:
@@ -361,7 +360,6 @@ class Backend(ABC):
 
     name: str
     kinds: frozenset[Kind]
-    fuses = True  # as its sessions
 
     def __init__(self, host: Host) -> None:
         self._host = host

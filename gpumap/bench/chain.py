@@ -150,7 +150,7 @@ def lacking(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> dic
     return {
         b.name: Reason("unsupported", f"{b.device.backend} runs no kernels of gpumap's")
         for b in bindings
-        if not ("kernels" in sessions[b.name].features and sessions[b.name].fuses)
+        if sessions[b.name].features & {"kernels", "operations"} != {"kernels"}
     }
 
 

@@ -24,12 +24,13 @@ NAME = "torch"
 _AMPERE = 8  # major compute capability: the first with TF32
 _STAND_IN = "simulated"  # in the version of what stands in for an accelerator
 _FLOATS: frozenset[Feature] = frozenset({"float16", "float64", "bfloat16"})
+_KERNELS: frozenset[Feature] = frozenset({"kernels", "operations"})
 # What PyTorch calls a device, and what its sessions have.
 _FEATURES: dict[str, frozenset[Feature]] = {
-    "cuda": _FLOATS | {"events", "kernels", "pinned"},
-    "xpu": _FLOATS | {"events", "kernels", "pinned"},
+    "cuda": _FLOATS | _KERNELS | {"events", "pinned"},
+    "xpu": _FLOATS | _KERNELS | {"events", "pinned"},
     "mps": frozenset({"float16", "bfloat16"}),
-    "cpu": _FLOATS | {"kernels"},
+    "cpu": _FLOATS | _KERNELS,
 }
 
 
@@ -38,7 +39,6 @@ class TorchBackend(FrameworkBackend):
 
     name = NAME
     kinds = frozenset(kind for kind, row in KINDS.items() if row.alias) | {Kind.CPU}
-    fuses = False
 
     def library(self) -> Any:
         """Import PyTorch."""

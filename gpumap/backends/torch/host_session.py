@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 class TorchCores(NumpySession):
     """One core, or all of them, with a queue that is worked off in order."""
 
-    fuses = False
-
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
         self.features = features
         settle("ieee")

@@ -49,8 +49,6 @@ class TorchPinned(Shared):
 class TorchSession(Session):
     """One stream on one accelerator."""
 
-    fuses = False
-
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
         self.device, self.features = device, features
         self._on = torch.device(str(device.facts["torch_device"]))
