@@ -36,8 +36,8 @@ _TAKEN = 5e-3  # seconds that the steps should last for which another process is
 
 T = TypeVar("T")
 
-# phases, and the marks at which all of them had ended
-Parts = list[tuple[str, "Sequence[Mark]"]]
+# phases, and the marks at which all of them had ended; or the host time, of a device without events
+Parts = list[tuple[str, "Sequence[Mark | float]"]]
 
 
 def phases(parts: Sequence[tuple[str, float]], began: float) -> dict[str, float]:
@@ -58,10 +58,10 @@ def phases(parts: Sequence[tuple[str, float]], began: float) -> dict[str, float]
     return result
 
 
-def at(mark: Mark) -> float:
+def at(mark: Mark | float) -> float:
     """Return the host time at which a mark was reached; waits for it."""
-    result: float | None = mark.session.at(mark)
-    assert result is not None  # a session that runs kernels has a clock
+    result: float | None = mark if isinstance(mark, float) else mark.session.at(mark)
+    assert result is not None  # a session without a clock has been waited for
     return result
 
 
@@ -82,7 +82,8 @@ class RankTraining:
             OutOfMemory, Unsupported: the device cannot exchange.
         """
         self._job, self.comm, self._worker, self._clock = job, comm, worker, clock
-        self._session, self._label = worker.session, label
+        session = self._session = worker.session
+        self._label, self._timed = label, session.at(session.mark()) is not None
         self._weights = Staging(worker.model.weights)
         rule, self._exchanges = job.rule, job.spec.whole and comm.size > 1
         self._rule = rule.of(self, job.counts, job.params.seed, alone=not self._exchanges)
@@ -99,7 +100,7 @@ class RankTraining:
         self._ahead = 1 if one_core else _AHEAD
         self._parts: Parts = []
         self._began = 0.0
-        self._under_way: deque[Mark] = deque()
+        self._under_way: deque[Mark | float] = deque()
         self._failure: GpumapError | None = None
 
     # --- what rank 0 commands
@@ -220,13 +221,27 @@ class RankTraining:
 
     def spend(self, phase: str) -> None:
         """Account the time since the last call to a phase."""
-        self._parts.append((phase, (self._session.mark(),)))
+        self._parts.append((phase, (self._mark(),)))
 
     # --- steps
 
+    def _mark(self) -> Mark | float:
+        """Return a mark; the time where the device has no clock, so that it is waited for."""
+        if not self._timed:
+            self._session.synchronize()
+            return self._clock.now()
+        mark: Mark = self._session.mark()
+        return mark
+
     def _meet(self, then: Callable[[], object] | None = None) -> None:
         """Wait for all ranks, and let them exchange."""
-        self._parts.append(("sync", self.comm.meet(self._session, then)))
+        if self._timed:
+            self._parts.append(("sync", self.comm.meet(self._session, then)))
+        else:
+            self.comm.meet(self._session)
+            self.spend("sync")
+            if then is not None:
+                self.comm.meet(self._session, then)
 
     def _places(self, steps: int, ask: Ask | None) -> Iterator[int]:
         """Yield the place of the examples of each step of this rank."""
@@ -274,7 +289,7 @@ class RankTraining:
             self._worker.update(self._job.params.rate)
             self.spend("update")
             self._rule.after_update(ask)
-        self._under_way.append(self._session.mark())
+        self._under_way.append(self._mark())
 
     def _compute(self, first: int) -> None:
         """Queue the gradient of the examples from a place on."""

@@ -17,6 +17,7 @@ from gpumap.backends import jax as jax_backend
 from gpumap.backends import load, third_party
 from gpumap.backends.base import Host
 from gpumap.backends.jax import JaxBackend, psum
+from gpumap.backends.jax.buffers import Place
 from gpumap.backends.probe import unloadable
 from gpumap.backends.third_party import outcome
 from gpumap.errors import OutOfMemory, QuestionError, Unsupported
@@ -125,6 +126,21 @@ def test_nothing_is_compiled_twice():
         session.synchronize()
         assert first > 0
         assert len(compiled) == first
+
+
+def test_a_place_is_waited_for_whoever_writes_there_meanwhile():
+    """A program of another session has the memory of what was there; other errors are errors."""
+    later, lost = Mock(), RuntimeError("device lost")
+    later.is_deleted.return_value, later.block_until_ready.side_effect = False, lost
+    place = Place(first := Mock())
+
+    def taken():
+        place.array = later
+        raise RuntimeError("BlockHostUntilReady() called on deleted or donated buffer")
+
+    first.block_until_ready = taken
+    with pytest.raises(RuntimeError, match="device lost"):
+        place.wait()
 
 
 @needs_jax

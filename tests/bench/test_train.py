@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from worlds import SETTINGS, gpu, rows_on, world
 
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.train import PER, Train, counts, divided, plan
 from gpumap.bench.train_workers import LocalWorkers, Training
 from gpumap.engine.verify import judged, lighten
@@ -134,7 +135,11 @@ def test_sessions_without_kernels_are_skipped():
     assert all(case.against is None for case in found.cases if case.skip)
 
 
-def test_the_phases_of_scripted_devices_are_the_time():
+@pytest.mark.parametrize("clock", [True, False])
+def test_the_phases_of_scripted_devices_are_the_time(clock, monkeypatch):
+    """A device that cannot tell when its queue came to a mark is waited for."""
+    if not clock:
+        monkeypatch.setattr(FakeSession, "at", lambda *_: None)
     for row in measured(3, asked(*ALL)):
         assert set(PHASES) <= set(row.metrics)
         spent = sum(row.metrics[phase].value for phase in PHASES)

@@ -126,10 +126,6 @@ def test_a_model_class_on_two_devices_is_one_on_both_their_batches(tmp_path, mon
 @needs_mpi
 @pytest.mark.parametrize("rule", ["EASGD(tau=2)", "GOSGD(chance=0.2)"])
 def test_a_model_class_learns_at_its_own_pace(tmp_path, rule):
-    """A loss of 0.69 is that of knowing nothing. How much is learned depends on who ran when.
-
-    So may the loss go up: what a late rank knows less draws the others back.
-    """
+    """A loss of 0.69 is that of knowing nothing; what a late rank knows less draws others back."""
     epochs, _ = session(rule, tmp_path / "p.npz")
-    assert [epoch["epoch"] for epoch in epochs] == [0, 1, 2, 3]
-    assert all(epoch["val_loss"] < 0.65 for epoch in epochs)
+    assert [epoch["val_loss"] < 0.65 for epoch in epochs] == [True] * 4

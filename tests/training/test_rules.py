@@ -75,6 +75,16 @@ def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, aver
             assert made.check().passed  # bits of all of them, too
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_trains_whatever_drives_the_devices(four, rule):
+    """Gradients are right; what steps take is known where a device has no events, too."""
+    made, job = training(four[:2], RuleSpec(rule, tau=2, chance=1.0))
+    assert abs(learned(made, 6) - job.initial).max() > 0
+    spent = made.phases()
+    assert min(spent["compute"], spent["comm"]) > 0
+    assert made.check().passed
+
+
 @pytest.mark.parametrize("optimizer", ["momentum", "adam"])
 def test_what_is_remembered_stays_alike(four, optimizer):
     rate, found = {"momentum": 0.05, "adam": 0.01}[optimizer], []

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 NAME = "jax"
 _PLATFORMS = "JAX_PLATFORMS"
-_FEATURES: frozenset[Feature] = frozenset({"float16", "float64", "bfloat16"})
+_FEATURES: frozenset[Feature] = frozenset(
+    {"kernels", "operations", "float16", "float64", "bfloat16"}
+)
 
 
 class JaxBackend(FrameworkBackend):

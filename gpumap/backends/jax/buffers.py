@@ -17,6 +17,18 @@ class Place:
     def __init__(self, array: Any) -> None:
         self.array = array
 
+    def wait(self) -> None:
+        """Wait for the array; where another thread has it replaced meanwhile, for that one."""
+        while True:
+            array = self.array
+            try:
+                array.block_until_ready()
+            except RuntimeError:
+                if not array.is_deleted():
+                    raise
+            else:
+                return
+
 
 class JaxBuffer(Elements):
     """Elements of a place: all of them as they are, or some from `start` on."""

@@ -7,7 +7,6 @@ at the first product of its shapes.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,9 +15,10 @@ import numpy as np
 
 from gpumap.backends.base import PlainMarks, bytes_of, check_copy, check_download
 from gpumap.backends.jax.buffers import JaxBuffer, Place
+from gpumap.backends.jax.programs import multiplying, prepared
 from gpumap.backends.peers import reached
 from gpumap.backends.third_party import third_party_errors
-from gpumap.dtypes import ITEMSIZE, numpy_dtype
+from gpumap.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,17 +86,21 @@ class JaxSession(PlainMarks):
 
     def _multiply(self, product: Product, repeat: int) -> None:
         a, b, out, _, transpose, alpha, beta, _ = product
-        apart = out.whole and out.place is not a.place and out.place is not b.place
-        multiply = compiled(transpose, alpha, beta, donate=apart)
-        place = out.place
+        queue = multiplying((a, b, out), transpose, alpha, beta)
         with third_party_errors(self.device):
-            left, right = a.native, b.native
             for _ in range(repeat):
-                if apart:
-                    place.array = multiply(left, right, place.array)
-                else:  # a factor, or what is beside it, is where the result goes
-                    out.put(multiply(a.native, b.native, out.native))
-        self._queued.add(place)
+                queue()
+        self._queued.add(out.place)
+
+    def prepare(self, kernel: str, *arguments: JaxBuffer | float, size: int) -> Callable[[], None]:
+        """Return what queues a kernel as `run` would: a program of the operations it is made of."""
+        queue = prepared(self._fitting(kernel, arguments, size), arguments, size)
+
+        def queued() -> None:
+            with third_party_errors(self.device):
+                self._queued.update(queue())
+
+        return queued
 
     def wait(self, mark: Mark) -> None:
         """Wait on the host for a mark of another library; JAX's arrays wait for one another."""
@@ -107,29 +111,8 @@ class JaxSession(PlainMarks):
         """Wait for everything queued so far."""
         with third_party_errors(self.device):
             while self._queued:
-                self._queued.pop().array.block_until_ready()
+                self._queued.pop().wait()
 
     def close(self) -> None:
         """Wait, and let go; a second call does nothing."""
         self.synchronize()
-
-
-@cache
-def compiled(
-    transpose: tuple[bool, bool], alpha: float, beta: float, *, donate: bool
-) -> Callable[[Any, Any, Any], Any]:
-    """Return what queues out = alpha op(a).op(b) + beta out, for any shapes, and returns `out`.
-
-    XLA compiles it once for each shape and device. The result takes the memory of `out` where that
-    is donated. Nothing is less exact than its type: sums of 16-bit factors are in 32 bits.
-    """
-
-    def multiply(a: Any, b: Any, out: Any) -> Any:
-        left, right = (m.T if turned else m for m, turned in zip((a, b), transpose, strict=True))
-        wide = jnp.float32 if out.dtype.itemsize < ITEMSIZE["float32"] else out.dtype
-        found = jnp.matmul(left, right, precision="highest", preferred_element_type=wide)
-        found = found if alpha == 1.0 else found * jnp.asarray(alpha, wide)
-        found = found + jnp.asarray(beta, wide) * out if beta else found
-        return found.astype(out.dtype)
-
-    return jax.jit(multiply, donate_argnums=(2,) if donate else (), keep_unused=True)  # type: ignore[no-any-return]

@@ -29,7 +29,7 @@ _KERNELS: frozenset[Feature] = frozenset({"kernels", "operations"})
 _FEATURES: dict[str, frozenset[Feature]] = {
     "cuda": _FLOATS | _KERNELS | {"events", "pinned"},
     "xpu": _FLOATS | _KERNELS | {"events", "pinned"},
-    "mps": frozenset({"float16", "bfloat16"}),
+    "mps": _KERNELS | {"float16", "bfloat16"},
     "cpu": _FLOATS | _KERNELS,
 }
 

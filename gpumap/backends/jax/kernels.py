@@ -1,0 +1,96 @@
+"""gpumap's kernels as JAX computes them: what each leaves in the buffers that it writes.
+
+Numbers of 16 bits are computed in 32, and rounded once by who writes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+
+from gpumap.dtypes import ITEMSIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def narrow(array: Any) -> bool:
+    """Return whether numbers have a fraction and 16 bits."""
+    small: bool = array.itemsize < ITEMSIZE["float32"]
+    return small and bool(jnp.issubdtype(array.dtype, jnp.floating))
+
+
+def _wide(array: Any) -> Any:
+    return array.astype(jnp.float32) if narrow(array) else array
+
+
+def _widely(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is given 32 bits in place of 16."""
+
+    def given(*arguments: Any) -> Any:
+        wide = (
+            a.astype(jnp.float32) if hasattr(a, "astype") and narrow(a) else a for a in arguments
+        )
+        return function(*wide)
+
+    return given
+
+
+def _cyclic(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return a function of two flat arrays, the shorter repeated."""
+
+    def repeating(a: Any, a_count: int, b: Any, b_count: int, out: Any) -> Any:
+        return function(*(_repeated(x[:n], out.size) for x, n in ((a, a_count), (b, b_count))))
+
+    return repeating
+
+
+def _repeated(array: Any, size: int) -> Any:
+    rows = -(-size // max(array.size, 1))
+    return jnp.broadcast_to(array, (rows, array.size)).reshape(-1)[:size]
+
+
+def _momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> tuple[Any, Any]:
+    speed = v * decay + g
+    return w - speed * rate, speed
+
+
+def _adam(
+    w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float
+) -> tuple[Any, Any, Any]:
+    mean = m + (g - m) * first
+    square = v + (g * g - v) * second
+    return w - mean / (jnp.sqrt(square) + epsilon) * rate, mean, square
+
+
+def _chain(x: Any, w: Any, b: Any, out: Any) -> Any:  # noqa: ARG001 - every argument
+    found = jnp.exp(jnp.maximum(jnp.matmul(x, w, precision="highest") + b, 0))
+    return jnp.log(jax.lax.optimization_barrier(found))  # else XLA removes both
+
+
+_BINARY = {"add": jnp.add, "sub": jnp.subtract, "mul": jnp.multiply, "div": jnp.divide,
+           "maximum": jnp.maximum}  # fmt: skip
+# given every argument of a kernel; they return what is written, one array or several
+_PLAIN: dict[str, Callable[..., Any]] = {
+    **{name: lambda a, b, _out, f=f: f(a, b) for name, f in _BINARY.items()},
+    **{f"{name}_cyclic": _cyclic(function) for name, function in _BINARY.items()},
+    **{f"{f.__name__}_each": lambda a, _out, f=f: f(a) for f in (jnp.exp, jnp.log, jnp.tanh)},
+    "relu": lambda a, _out: jnp.maximum(a, 0),
+    "sum": lambda a, _out: jnp.sum(a),
+    "sigmoid": lambda a, _out: jax.nn.sigmoid(a),
+    "relu_back": lambda a, d, _out: jnp.where(a > 0, d, 0),  # a product would make NaN of infinity
+    "tanh_back": lambda a, d, _out: d * (1 - a * a),
+    "residual": lambda a, b, scale, _out: (a - b) * scale,
+    "scaled": lambda a, scale, _out: a * scale,
+    "sgd": lambda w, g, rate: w - g * rate,
+    "momentum": _momentum,
+    "adam": _adam,
+    "fill": jnp.full_like,
+    "copy": lambda _out, source: source,
+    "chain": _chain,
+}
+FUNCTIONS = {name: _widely(function) for name, function in _PLAIN.items()}
+# which arguments are written, where it is not the last one
+WRITTEN = {"sgd": (0,), "momentum": (0, 1), "adam": (0, 1, 2), "fill": (0,), "copy": (0,)}
