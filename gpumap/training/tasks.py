@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError
-from gpumap.training.network import ITEM, Model, Network, Order
+from gpumap.training.network import ITEM, NAMES, Model, Network, Order
 from gpumap.training.torch_module import METHODS as MODULE_METHODS
 from gpumap.training.torch_module import TorchNetwork, is_module
 
@@ -174,6 +174,7 @@ def _loaded(text: str) -> Any:
     module, colon, name = text.partition(":")
     if not (module and colon and name):
         fix = "write module:Class, as in my_network:MyNetwork"
+        fix = f"write --preset {text}" if text in NAMES else fix
         raise QuestionError(f'"{text}" names no class', fix)
     if "" not in sys.path:
         sys.path.insert(0, "")
