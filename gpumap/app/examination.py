@@ -14,6 +14,7 @@ from gpumap import sources
 from gpumap.app.given_map import read_map
 from gpumap.app.program import check_single_process
 from gpumap.app.recording import Recording
+from gpumap.app.replay import NOTHING_RAN, recorded_map, replay
 from gpumap.backends import REGISTRY
 from gpumap.doctor import diagnose, gather, health
 from gpumap.doctor import interpreter as asking
@@ -49,6 +50,7 @@ class DoctorRequest:
 
     where: Where
     python: str | None
+    replay: Path | None
     timeout: float
     output: Output
 
@@ -59,6 +61,9 @@ class DoctorRequest:
 
 def examine(program: Program, request: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why."""
+    if request.python is not None and request.replay is not None:
+        text = "--python asks an interpreter of this machine, --replay is another one"
+        raise SourceError(text, "omit one of them")
     doubts = check_single_process(program, "doctor")
     with Recording(
         "doctor", Diagnosed(), program, request.output, time_limit=request.timeout
@@ -97,6 +102,9 @@ class _Examination:
 
     def _run(self) -> None:
         request = self._request
+        if request.replay is not None:
+            self._conclude(self._recorded(request.replay))
+            return
         inventory = Inventory(self._program.host(), request.where.backend, self._end)
         try:
             context_map = read_map(self._draft, request.where, lambda: self._chosen(inventory))
@@ -104,6 +112,16 @@ class _Examination:
             self._conclude(replace(self._read(inventory), problems=error.diagnostics))
             raise
         self._conclude(self._examined(context_map, inventory))
+
+    def _recorded(self, path: Path) -> Evidence:
+        """Return what a machine's file tells."""
+        where, draft = self._request.where, self._draft
+        inventory, report = replay(draft, self._program, where.backend, path)
+        context_map = recorded_map(draft, where, inventory, report)
+        draft.backends = report.backends
+        known = gather.recorded(draft.source, context_map, inventory, NOTHING_RAN)
+        draft.resolution = Resolution(context_map, gather.bindings(known))
+        return known
 
     def _read(self, inventory: Inventory) -> Evidence:
         source = self._draft.source

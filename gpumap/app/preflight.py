@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.given_map import read_map
 from gpumap.app.recording import Recording
+from gpumap.app.replay import NOTHING_RAN, recorded_map, replay
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Health
 from gpumap.doctor.gather import map_names
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
+    from gpumap.doctor.evidence import MapName
+    from gpumap.model import ContextMap
 
 _EXITS = {
     "wrong-data": Exit.WRONG_DATA,
@@ -49,6 +52,7 @@ class PreflightRequest(NamedTuple):
     within: float
     expect: str | None
     require: Path | None
+    replay: Path | None
     inconclusive: str
     output: Output
 
@@ -91,10 +95,12 @@ class _Preflight:
 
     def run(self) -> None:
         """Check all that there is time for."""
+        if self._request.replay is not None:
+            self._recorded(self._request.replay)
+            return
         self._record.limit.doing = "asking the drivers"
         bindings = self._bindings()
-        for what, fitness, text in self._required.of_node(bindings):
-            self._take(FitnessCheck(what, fitness, text, "`gpumap devices` lists them"))
+        self._count(bindings)
         real = any(health.by_nvml(binding.device) for binding in bindings)
         end = self._end - (_HEALTH if real else 0.0)
         self._record.limit.doing = "using the devices"
@@ -106,6 +112,25 @@ class _Preflight:
         self._record.limit.doing = "asking for their health"
         self._health(devices, real=real)
         self._record.limit.doing = ""
+
+    def _recorded(self, path: Path) -> None:
+        """Check what a machine's file tells: all else of it cannot be told from here."""
+        where = self._request.where
+        inventory, report = replay(self._draft, self._program, where.backend, path)
+        found = recorded_map(self._draft, where, inventory, report)
+        self._draft.backends = report.backends
+        bindings = self._named(found, map_names(found, inventory))
+        self._count(bindings)
+        known, nowhere = Health(silent=NOTHING_RAN), Tree(path / "nothing")
+        for check in health.checks(bindings, known, {}, self._required, nowhere):
+            self._take(check)
+        for binding in bindings:
+            fix = "run gpumap preflight there"
+            self._take(FitnessCheck("use", "cannot-tell", NOTHING_RAN, fix, binding.name))
+
+    def _count(self, bindings: Sequence[Binding]) -> None:
+        for what, fitness, text in self._required.of_node(bindings):
+            self._take(FitnessCheck(what, fitness, text, "`gpumap devices` lists them"))
 
     def _bindings(self) -> tuple[Binding, ...]:
         """Return the names that have a device; each other one is missing.
@@ -119,6 +144,14 @@ class _Preflight:
             names = map_names(found, inventory)
         finally:
             self._draft.backends = inventory.libraries
+        bindings = self._named(found, names)
+        source = self._draft.source
+        if source is not None and source.origin == "default":
+            self._take_overlooked(bindings)
+        return bindings
+
+    def _named(self, found: ContextMap, names: Sequence[MapName]) -> tuple[Binding, ...]:
+        """Return the names that have a device; note those that have none."""
         bindings = tuple(Binding(n.name, n.device) for n in names if n.device is not None)
         self._draft.resolution = Resolution(found, bindings)
         self._draft.remarks += warn_of_shared(bindings)
@@ -127,9 +160,6 @@ class _Preflight:
                 text = name.absent.message.removeprefix(f"{name.name}: ")
                 hint = name.absent.hint or "`gpumap doctor` says why"
                 self._take(FitnessCheck("device", "missing", text, hint, name.name))
-        source = self._draft.source
-        if source is not None and source.origin == "default":
-            self._take_overlooked(bindings)
         return bindings
 
     def _take_overlooked(self, bindings: Sequence[Binding]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, SourceError
@@ -11,11 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from gpumap.app.given_map import Where
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.inventory import Inventory
-    from gpumap.model import Report
+    from gpumap.model import ContextMap, Report
 
+NOTHING_RAN = "the machine is that of a file, and nothing was run on it"
 _NOT_ASKED = "it was not asked when the file was written"
 
 
@@ -43,6 +46,21 @@ def replay(
     text = f"the devices are those of {path}, of {report.started}: none was looked for"
     draft.remarks.append(Diagnostic("replayed", text, severity="note"))
     return inventory, report
+
+
+def recorded_map(draft: Draft, where: Where, inventory: Inventory, report: Report) -> ContextMap:
+    """Return the map that is given here, or else that of the file.
+
+    Raises:
+        MapError: it does not parse.
+    """
+    from gpumap.app.given_map import read_map
+    from gpumap.resolve import default_map
+
+    if where.argument is None and where.option is None and report.map is not None:
+        draft.map, draft.source = report.map, report.source
+        return report.map
+    return read_map(draft, where, partial(default_map, inventory))
 
 
 def _probes(report: Report) -> Iterator[Probe]:

@@ -105,6 +105,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
     metavar="PYTHON",
     help="Examine the frameworks that are installed for this interpreter: .venv/bin/python.",
 )
+@replay_option
 @timeout_option(28.0)  # with the report it ends within 30 s
 @output_options
 @click.pass_obj
@@ -133,6 +134,7 @@ def doctor(program: Program, /, **options: Any) -> None:
 @click.option("--require", metavar="FILE", type=FileType(),
               help="TOML: count, model, memory, driver, link_width, link_generation, power_limit, "
               "mig, ecc, ignore.")  # fmt: skip
+@replay_option
 @inconclusive_option
 @output_options
 @click.pass_obj

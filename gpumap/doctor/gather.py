@@ -45,10 +45,33 @@ def configuration(cwd: str, source: MapText | None, inventory: Inventory) -> Evi
     return Evidence(
         topology=inventory.host.topology,
         source=source,
-        variables={name: env[name] for name in _VARIABLES if name in env},
+        variables=_variables(env),
         theano=theano,
         unreadable=unreadable,
     )
+
+
+def recorded(
+    source: MapText | None, context_map: ContextMap, inventory: Inventory, why: str
+) -> Evidence:
+    """Return the evidence of a machine that a file tells of; `why` it is no more than that."""
+    host, given = inventory.host, source if source and source.origin != "default" else None
+    found = (
+        replace(one, failure=Reason("replayed", why)) if one.device else one
+        for one in map_names(context_map, inventory)
+    )
+    return Evidence(
+        topology=replace(host.topology, quota=None, online=0),  # is of this machine
+        source=given,
+        variables=_variables(host.env),
+        probes=inventory.probes,
+        nvidia=Health(silent=why),
+        names=tuple(found),
+    )
+
+
+def _variables(env: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: env[name] for name in _VARIABLES if name in env}
 
 
 def theano_map(env: Mapping[str, str], cwd: str) -> ContextMap | None:

@@ -23,7 +23,8 @@ NO_DEVICE = 100  # cuInit's status of a driver without devices
 _OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
 _LITTLE = 75e6  # bytes below which Theano refuses cuDNN, too
 _FULL = ("out-of-memory", "no-host-memory")
-_NAMED = (*_FULL, "hangs", "crashes", "wrong-data", "no-time")  # failures with a cause of their own
+# failures with a cause of their own
+_NAMED = (*_FULL, "hangs", "crashes", "wrong-data", "no-time", "replayed")
 _GPU_BUSY = 0.1  # share of a GPU's time that others have
 _NO_LIBRARY: tuple[Lack, ...] = ("no-library", "no-module")
 _NOT_LOADED: tuple[Lack, ...] = ("no-module", "unloadable")

@@ -239,6 +239,13 @@ def _slower(_: Evidence, named: MapName) -> Texts | None:
     return {"product": shown(product), "host": shown(host)}
 
 
+def _not_examined(_: Evidence, named: MapName) -> Texts | None:
+    found = failed(named, "no-time", "replayed")
+    recorded = failed(named, "replayed") is not None
+    fix = "run gpumap doctor there" if recorded else "raise --timeout, or ask about fewer names"
+    return found and {**found, "fix": fix}
+
+
 def shown(figure: Estimate) -> str:
     """Return a figure as text."""
     return units.same_prefix((figure.value,), figure.unit)[0]
@@ -252,5 +259,5 @@ WORK = {
     "GM405": Rule("partly", lambda _, named: _costly(named, "waiting", LAUNCH)),
     "GM406": Rule("partly", _slower),
     "GM407": Rule("partly", _float64),
-    "GM409": Rule("partly", lambda _, named: failed(named, "no-time"), Exit.INCONCLUSIVE),
+    "GM409": Rule("partly", _not_examined, Exit.INCONCLUSIVE),
 }

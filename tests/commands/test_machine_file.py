@@ -65,14 +65,20 @@ def test_a_replay_lists_what_the_machine_listed(recorded):
         assert f"the devices are those of {file}" in here.err
 
 
-@pytest.mark.parametrize(("text", "options", "code", "said"), [
-    ("a->cuda0;b->cuda1", ("--backend", "fake"), 0, "Mapped name b to device cuda1"),
-    ("a->cuda0;b->cuda7", ("--backend", "fake"), 3, "cuda7"),
-    ("a->cuda0", (), 3, "it was not asked when the file was written"),
+@pytest.mark.parametrize(("command", "code", "said"), [
+    ("check a->cuda0;b->cuda1 --backend fake", 0, "Mapped name b to device cuda1"),
+    ("check a->cuda0;b->cuda7 --backend fake", 3, "cuda7"),
+    ("check a->cuda0", 3, "it was not asked when the file was written"),
+    ("doctor --backend fake", 1, "dev1->cuda1: not used\n  GM102 no-configuration: "),
+    ("doctor a->cuda0 --backend fake", 5, "a->cuda0: partly used\n  GM409 not-examined: "),
+    ("doctor a->cuda7;b->cuda0 --backend fake", 3, "a->cuda7: not used\n  GM219 no-such-device: "),
+    ("preflight --backend fake", 5, "dev1: cannot-tell: use: the machine is that of a file"),
+    ("preflight a->cuda0;b->cuda7 --backend fake", 3, "b: missing: device: "),
+    ("preflight --expect 3xCard --backend fake", 3, "count: 1 of 3 Card found"),
 ])  # fmt: skip
-def test_a_map_is_looked_up_in_the_machine_of_the_file(recorded, text, options, code, said):
-    """None of its devices is opened; what the file does not tell is absent."""
-    answer = elsewhere(recorded, "check", text, *options, "--replay", "env.json")
+def test_a_map_is_looked_up_in_the_machine_of_the_file(recorded, command, code, said):
+    """None of its devices is opened; what the file does not tell is absent, or cannot be told."""
+    answer = elsewhere(recorded, *command.split(), "--replay", "env.json")
     assert answer.code == code, answer
     assert said in answer.out + answer.err
 
