@@ -126,11 +126,10 @@ def _judged(report: Report) -> Report:
 
 def _compatible(request: CheckRequest) -> None:
     """Refuse what would pass without being looked at."""
+    fix = "omit one of them"
     if request.syntax_only and request.distinct:
-        fix = "omit one of them"
         raise QuestionError("--distinct looks at devices, --syntax-only looks for none", fix)
     if request.syntax_only and request.replay:
-        fix = "omit one of them"
         raise QuestionError("--replay is a machine to look at, --syntax-only looks at none", fix)
     if request.needs is not None and not request.needs.strip(", "):
         raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or omit it")
@@ -147,11 +146,10 @@ def _find(
     from gpumap.inventory import Inventory
     from gpumap.resolve import resolve
 
-    report = None
     if request.replay is not None:
         from gpumap.app.replay import replay
 
-        inventory, report = replay(record.draft, program, request.where.backend, request.replay)
+        inventory, _ = replay(record.draft, program, request.where.backend, request.replay)
     else:
         inventory = Inventory(program.host(), request.where.backend)
     if prove:
@@ -159,7 +157,8 @@ def _find(
     try:
         resolution = resolve(context_map, inventory)
     finally:
-        record.draft.backends = report.backends if report else inventory.libraries
+        if request.replay is None:
+            record.draft.backends = inventory.libraries
     record.draft.resolution = resolution
     if prove:
         for _ in prove_map(record, resolution, inventory):

@@ -14,14 +14,14 @@ from gpumap import sources
 from gpumap.app.given_map import read_map
 from gpumap.app.program import check_single_process
 from gpumap.app.recording import Recording
-from gpumap.app.replay import NOTHING_RAN, recorded_map, replay
+from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.backends import REGISTRY
 from gpumap.doctor import diagnose, gather, health
 from gpumap.doctor import interpreter as asking
 from gpumap.doctor.facts import FRAMEWORKS
 from gpumap.doctor.screening import DeviceRun, StepResult
 from gpumap.engine.verify import one_of_each
-from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, SourceError
+from gpumap.errors import AbsentError, Diagnostic, GpumapError, MapError, QuestionError, SourceError
 from gpumap.escape import printable
 from gpumap.inventory import Inventory
 from gpumap.machine import process_control
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Health
-    from gpumap.model import Binding, ContextMap, Diagnosis
+    from gpumap.model import Binding, ContextMap, Diagnosis, MapText
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
@@ -60,10 +60,14 @@ class DoctorRequest:
 
 
 def examine(program: Program, request: DoctorRequest) -> None:
-    """Say for each name whether its device is used, and if not, why."""
+    """Say for each name whether its device is used, and if not, why.
+
+    Raises:
+        QuestionError: it is asked about an interpreter here and a machine elsewhere.
+    """
     if request.python is not None and request.replay is not None:
         text = "--python asks an interpreter of this machine, --replay is another one"
-        raise SourceError(text, "omit one of them")
+        raise QuestionError(text, "omit one of them")
     doubts = check_single_process(program, "doctor")
     with Recording(
         "doctor", Diagnosed(), program, request.output, time_limit=request.timeout
@@ -115,18 +119,19 @@ class _Examination:
 
     def _recorded(self, path: Path) -> Evidence:
         """Return what a machine's file tells."""
-        where, draft = self._request.where, self._draft
-        inventory, report = replay(draft, self._program, where.backend, path)
-        context_map = recorded_map(draft, where, inventory, report)
-        draft.backends = report.backends
-        known = gather.recorded(draft.source, context_map, inventory, NOTHING_RAN)
+        draft = self._draft
+        inventory, context_map = replay_map(draft, self._program, self._request.where, path)
+        known = gather.recorded(self._given(), context_map, inventory, NOTHING_RAN)
         draft.resolution = Resolution(context_map, gather.bindings(known))
         return known
 
-    def _read(self, inventory: Inventory) -> Evidence:
+    def _given(self) -> MapText | None:
+        """Return the text of the map; None where it is a default."""
         source = self._draft.source
-        given = source if source and source.origin != "default" else None
-        return gather.configuration(self._program.cwd, given, inventory)
+        return source if source and source.origin != "default" else None
+
+    def _read(self, inventory: Inventory) -> Evidence:
+        return gather.configuration(self._program.cwd, self._given(), inventory)
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.given_map import read_map
 from gpumap.app.recording import Recording
-from gpumap.app.replay import NOTHING_RAN, recorded_map, replay
+from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Health
 from gpumap.doctor.gather import map_names
@@ -115,10 +115,7 @@ class _Preflight:
 
     def _recorded(self, path: Path) -> None:
         """Check what a machine's file tells: all else of it cannot be told from here."""
-        where = self._request.where
-        inventory, report = replay(self._draft, self._program, where.backend, path)
-        found = recorded_map(self._draft, where, inventory, report)
-        self._draft.backends = report.backends
+        inventory, found = replay_map(self._draft, self._program, self._request.where, path)
         bindings = self._named(found, map_names(found, inventory))
         self._count(bindings)
         known, nowhere = Health(silent=NOTHING_RAN), Tree(path / "nothing")

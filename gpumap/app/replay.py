@@ -5,8 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpumap.app.given_map import read_map
+from gpumap.backends import REGISTRY
 from gpumap.errors import Diagnostic, SourceError
-from gpumap.model import Probe, replace
+from gpumap.inventory import Inventory
+from gpumap.model import Probe, io, replace
+from gpumap.resolve import default_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +19,6 @@ if TYPE_CHECKING:
     from gpumap.app.given_map import Where
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
-    from gpumap.inventory import Inventory
     from gpumap.model import ContextMap, Report
 
 NOTHING_RAN = "the machine is that of a file, and nothing was run on it"
@@ -30,9 +33,6 @@ def replay(
     Raises:
         SourceError: the file is no report, or lists no devices.
     """
-    from gpumap.inventory import Inventory
-    from gpumap.model import io
-
     report = io.read(path)
     if report.kind != "devices" or not report.backends:
         raise SourceError(
@@ -45,28 +45,28 @@ def replay(
         inventory.know(probe)
     text = f"the devices are those of {path}, of {report.started}: none was looked for"
     draft.remarks.append(Diagnostic("replayed", text, severity="note"))
+    draft.backends = report.backends
     return inventory, report
 
 
-def recorded_map(draft: Draft, where: Where, inventory: Inventory, report: Report) -> ContextMap:
-    """Return the map that is given here, or else that of the file.
+def replay_map(
+    draft: Draft, program: Program, where: Where, path: Path
+) -> tuple[Inventory, ContextMap]:
+    """Return a machine's file as `replay` does, and the map that is given here, or else its own.
 
     Raises:
-        MapError: it does not parse.
+        SourceError: the file is no report, or lists no devices.
+        MapError: the map does not parse.
     """
-    from gpumap.app.given_map import read_map
-    from gpumap.resolve import default_map
-
-    if where.argument is None and where.option is None and report.map is not None:
+    inventory, report = replay(draft, program, where.backend, path)
+    if (where.argument, where.option) == (None, None) and report.map is not None:
         draft.map, draft.source = report.map, report.source
-        return report.map
-    return read_map(draft, where, partial(default_map, inventory))
+        return inventory, report.map
+    return inventory, read_map(draft, where, partial(default_map, inventory))
 
 
 def _probes(report: Report) -> Iterator[Probe]:
     """Yield what each backend found; one that was not asked then is not asked now."""
-    from gpumap.backends import REGISTRY
-
     recorded = {library.name: library for library in report.backends}
     for name in REGISTRY:
         devices = tuple(device for device in report.devices if device.backend == name)

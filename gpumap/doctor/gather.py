@@ -55,18 +55,15 @@ def recorded(
     source: MapText | None, context_map: ContextMap, inventory: Inventory, why: str
 ) -> Evidence:
     """Return the evidence of a machine that a file tells of; `why` it is no more than that."""
-    host, given = inventory.host, source if source and source.origin != "default" else None
-    found = (
-        replace(one, failure=Reason("replayed", why)) if one.device else one
-        for one in map_names(context_map, inventory)
-    )
+    host, unused = inventory.host, Reason("replayed", why)
+    names = map_names(context_map, inventory)
     return Evidence(
         topology=replace(host.topology, quota=None, online=0),  # is of this machine
-        source=given,
+        source=source,
         variables=_variables(host.env),
         probes=inventory.probes,
         nvidia=Health(silent=why),
-        names=tuple(found),
+        names=tuple(replace(one, failure=unused if one.device else None) for one in names),
     )
 
 

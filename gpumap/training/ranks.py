@@ -4,7 +4,7 @@ A step: the rank makes its part of the batch on the host (input), copies it to i
 (transfer), and computes the gradient; the rule (`gpumap.training.rules`) exchanges gradients or
 parameters (comm), for which an early rank waits for a late one (sync), and the optimizer changes
 the parameters (update). All of it is queued, where nothing has to be waited for; marks in the
-device's queue tell what took how long.
+device's queue tell what took how long. A device without events is waited for after each phase.
 """
 
 from __future__ import annotations

@@ -73,8 +73,13 @@ def test_a_replay_lists_what_the_machine_listed(recorded):
     ("doctor a->cuda0 --backend fake", 5, "a->cuda0: partly used\n  GM409 not-examined: "),
     ("doctor a->cuda7;b->cuda0 --backend fake", 3, "a->cuda7: not used\n  GM219 no-such-device: "),
     ("preflight --backend fake", 5, "dev1: cannot-tell: use: the machine is that of a file"),
-    ("preflight a->cuda0;b->cuda7 --backend fake", 3, "b: missing: device: "),
+    ("preflight --map a->cuda0;b->cuda7 --backend fake", 3, "b: missing: device: "),
     ("preflight --expect 3xCard --backend fake", 3, "count: 1 of 3 Card found"),
+    ("preflight --expect 1xCard --backend fake", 1, "dev1: unfit: model: Fake device, required"),
+    ("preflight --backend fake --format json", 5, '"device": "cuda:1",\n      "backend": "fake"'),
+    ("doctor --backend fake --format json", 1, '"backends": [\n    {\n      "name": "fake"'),
+    ("doctor --backend fake --format json", 1, '"notes": []\n  },\n  "bindings": [\n    {'),
+    ("doctor a->cuda0 --backend fake", 5, "fix: run gpumap doctor there"),
 ])  # fmt: skip
 def test_a_map_is_looked_up_in_the_machine_of_the_file(recorded, command, code, said):
     """None of its devices is opened; what the file does not tell is absent, or cannot be told."""

@@ -7,17 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sessions import opened, places
 
-from gpumap.training.optimizers import (
-    DECAY,
-    EPSILON,
-    FIRST,
-    OPTIMIZERS,
-    RATES,
-    SECOND,
-    STATES,
-    Optimizer,
-    scaled,
-)
+from gpumap.training import optimizers as known
+from gpumap.training.optimizers import OPTIMIZERS, Optimizer, scaled
 
 STEPS, SIZE, RATE = 7, 1000, 0.03
 
@@ -38,13 +29,13 @@ def loop(name, w, every):
         if name == "sgd":
             w = w - RATE * g
         elif name == "momentum":
-            v = DECAY * v + g
+            v = known.DECAY * v + g
             w = w - RATE * v
         else:
-            m = FIRST * m + (1 - FIRST) * g
-            v = SECOND * v + (1 - SECOND) * g * g
-            rate = RATE * np.sqrt(1 - SECOND**step) / (1 - FIRST**step)
-            w = w - rate * m / (np.sqrt(v) + EPSILON)
+            m = known.FIRST * m + (1 - known.FIRST) * g
+            v = known.SECOND * v + (1 - known.SECOND) * g * g
+            rate = RATE * np.sqrt(1 - known.SECOND**step) / (1 - known.FIRST**step)
+            w = w - rate * m / (np.sqrt(v) + known.EPSILON)
     return w, v
 
 
@@ -68,7 +59,7 @@ def test_steps_are_those_of_the_formula(place, name):
         stepped(session, optimizer, weights, every)
         found = got(weights)
         assert optimizer.steps == STEPS
-        assert len(optimizer.state) == STATES[name]
+        assert len(optimizer.state) == known.STATES[name]
         assert all(buffer.shape == (SIZE,) for buffer in optimizer.state)
         if name == "adam":
             near = 4 * STEPS * 2.0**-23
@@ -82,7 +73,7 @@ def test_steps_are_those_of_the_formula(place, name):
     if name == "adam":
         moved = STEPS * RATE * 3  # of each step, no more than three rates
     else:  # each gradient, as often as it is remembered
-        moved = RATE * abs(every.astype(float)).sum(axis=0) / (1 - DECAY)
+        moved = RATE * abs(every.astype(float)).sum(axis=0) / (1 - known.DECAY)
     bound = 4 * STEPS * 2.0**-23 * (abs(begin) + moved)
     assert (abs(found - exact) <= bound).all()
 
@@ -103,5 +94,4 @@ def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more)
 
 
 def test_every_optimizer_has_a_rate_to_begin_with():
-    assert {*OPTIMIZERS} == STATES.keys() == RATES.keys()
-    assert all(0 < each < 1 for each in RATES.values())
+    assert all(0 < known.RATES[name] < 1 for name in OPTIMIZERS)

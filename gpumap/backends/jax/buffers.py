@@ -12,18 +12,26 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """The array that is there now; whoever writes puts another one in."""
+    """The array that is there now; whoever writes puts another one in.
+
+    `lost` is one that was given to a program which failed: none replaces it.
+    """
 
     def __init__(self, array: Any) -> None:
-        self.array = array
+        self.array, self.lost = array, None
 
     def wait(self) -> None:
-        """Wait for the array; where another thread has it replaced meanwhile, for that one."""
+        """Wait for the array; where another thread has it replaced meanwhile, for that one.
+
+        For one that is lost nothing is left to wait: the error was raised where it was queued.
+        """
         while True:
             array = self.array
             try:
                 array.block_until_ready()
             except RuntimeError:
+                if array is self.lost:
+                    return
                 if not array.is_deleted():
                     raise
             else:
@@ -40,22 +48,17 @@ class JaxBuffer(Elements):
         self.start = start
 
     @property
-    def whole(self) -> bool:
-        """Return whether the place's array is this buffer's, in its shape."""
-        return bool(self.shape == self.place.array.shape)
-
-    @property
     def native(self) -> Any:
         """Return JAX's array of the elements."""
         array = self.place.array
-        if self.whole:
+        if self.shape == array.shape:
             return array
         return array.reshape(-1)[self.start : self.start + prod(self.shape)].reshape(self.shape)
 
     def put(self, array: Any) -> None:
         """Let the elements be those of another array, on the same device."""
         there = self.place.array
-        if not self.whole:
+        if self.shape != there.shape:
             end = self.start + prod(self.shape)
             flat = there.reshape(-1).at[self.start : end].set(array.reshape(-1))
             array = flat.reshape(there.shape)

@@ -22,20 +22,16 @@ def narrow(array: Any) -> bool:
     return small and bool(jnp.issubdtype(array.dtype, jnp.floating))
 
 
-def _wide(array: Any) -> Any:
-    return array.astype(jnp.float32) if narrow(array) else array
-
-
 def _widely(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that is given 32 bits in place of 16."""
+    return lambda *arguments: function(*map(_wide, arguments))
 
-    def given(*arguments: Any) -> Any:
-        wide = (
-            a.astype(jnp.float32) if hasattr(a, "astype") and narrow(a) else a for a in arguments
-        )
-        return function(*wide)
 
-    return given
+def _wide(argument: Any) -> Any:
+    """Return an argument of a kernel: an array or a scalar of JAX's, or a count."""
+    if isinstance(argument, int) or not narrow(argument):
+        return argument
+    return argument.astype(jnp.float32)
 
 
 def _cyclic(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:

@@ -27,56 +27,69 @@ View = tuple[int, int, tuple[int, ...]] | int | None
 
 def prepared(known: Kernel, arguments: Sequence[Any], size: int) -> Callable[[], list[Place]]:
     """Return what queues a kernel, and returns the places that it has written."""
-    pairs = list(zip(known.arguments, arguments, strict=True))
-    buffers = [argument for argument in arguments if isinstance(argument, JaxBuffer)]
-    places = list({buffer.place: None for buffer in buffers})
-    views = tuple(_view(kind, places, argument, size) for kind, argument in pairs)
-    written = WRITTEN.get(known.name, (len(views) - 1,))
-    scalars = [argument for kind, argument in pairs if kind == "scalar"]
-    return _queued(_compiled(FUNCTIONS[known.name], views, written), places, scalars)
+    written = WRITTEN.get(known.name, (len(arguments) - 1,))
+    return _queuing(FUNCTIONS[known.name], known.arguments, arguments, written, size)
 
 
 def multiplying(
     buffers: Sequence[JaxBuffer], transpose: tuple[bool, bool], alpha: float, beta: float
 ) -> Callable[[], list[Place]]:
-    """Return what queues the product of two buffers, to a third one."""
-    places = list({buffer.place: None for buffer in buffers})
-    views = tuple((places.index(x.place), x.start, x.shape) for x in buffers)
-    return _queued(_compiled(_product(transpose, alpha, beta), views, (2,)), places, ())
+    """Return what queues out = alpha op(a).op(b) + beta out; `buffers` are a, b and out."""
+    return _queuing(_product(transpose, alpha, beta), ("matrix",) * 3, buffers, (2,))
+
+
+def _queuing(
+    function: Callable[..., Any],
+    kinds: Sequence[str],
+    arguments: Sequence[Any],
+    written: tuple[int, ...],
+    size: int = 0,
+) -> Callable[[], list[Place]]:
+    """Return what queues a function, and returns the places that it has written.
+
+    Args:
+        function: of JAX's arrays, numbers and counts; it returns what is written.
+        kinds: of its arguments, as `gpumap.kernels` has them.
+        arguments: buffers of one session, numbers and counts.
+        written: numbers of the arguments that are written.
+        size: elements of each buffer that it works on; a matrix is whole.
+    """
+    pairs = list(zip(kinds, arguments, strict=True))
+    places = list({each.place: None for each in arguments if isinstance(each, JaxBuffer)})
+    views = tuple(_view(kind, places, argument, size) for kind, argument in pairs)
+    scalars = [argument for kind, argument in pairs if kind == "scalar"]
+    program, numbers = _compiled(function, views, written)
+    targets = [places[number] for number in numbers]
+
+    def queue() -> list[Place]:
+        given = [place.array for place in places]
+        try:
+            found = program(*given, *scalars)
+        except Exception:
+            for place in targets:
+                place.lost = place.array
+            raise
+        for place, array in zip(targets, found, strict=True):
+            place.array = array
+        return targets
+
+    return queue
 
 
 def _view(kind: str, places: list[Place], argument: Any, size: int) -> View:
     """Return what is constant of an argument: nothing of a scalar."""
     if kind in ("scalar", "count"):
         return argument if kind == "count" else None
-    whole = prod(argument.shape)
-    length = size if kind == "buffer" else min(max(size, 1), whole)
+    length = size if kind == "buffer" else min(size, prod(argument.shape))
     shape = argument.shape if kind == "matrix" else (length,)
     return places.index(argument.place), argument.start, shape
-
-
-def _queued(
-    program: tuple[Callable[..., list[Any]], tuple[int, ...]],
-    places: Sequence[Place],
-    scalars: Sequence[float],
-) -> Callable[[], list[Place]]:
-    function, numbers = program
-    written = [places[number] for number in numbers]
-
-    def queue() -> list[Place]:
-        found = function(*[place.array for place in places], *scalars)
-        for place, array in zip(written, found, strict=True):
-            place.array = array
-        return written
-
-    return queue
 
 
 @cache
 def _product(
     transpose: tuple[bool, bool], alpha: float, beta: float
 ) -> Callable[[Any, Any, Any], Any]:
-    """Return a product as a function of a, b and out.
+    """Return a product of a, b and out, always the same function: programs are cached by it.
 
     Nothing is less exact than its type: sums of 16-bit factors are in 32 bits.
     """
@@ -112,7 +125,7 @@ def _compiled(
             flat[place] = jax.lax.dynamic_update_slice(flat[place], part, (start,))
         return [flat[place].reshape(given[place].shape) for place in numbers]
 
-    return jax.jit(program, donate_argnums=numbers, keep_unused=True), numbers
+    return jax.jit(program, donate_argnums=numbers), numbers
 
 
 def _argument(view: View, flat: Sequence[Any], scalars: Any) -> Any:

@@ -1,8 +1,8 @@
-"""A device of JAX: products that XLA compiles, in a queue that JAX keeps itself.
+"""A device of JAX: products and kernels that XLA compiles, in a queue that JAX keeps itself.
 
 JAX has no events: a mark has no time of its own. Its arrays never change, so that what is queued
 waits for the arrays that it takes, on whatever device, and for nothing else. A program is compiled
-at the first product of its shapes.
+at the first product, or kernel, of its shapes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class JaxSession(PlainMarks):
             for _ in range(repeat):
                 target.put(jax.device_put(source.native, there.native, may_alias=False))
         for session in (self, there):  # it is queued here, and what follows there waits for it
-            session._queued.add(target.place)  # noqa: SLF001 - of this class
+            session.wrote(target.place)
 
     def _multiply(self, product: Product, repeat: int) -> None:
         a, b, out, _, transpose, alpha, beta, _ = product
