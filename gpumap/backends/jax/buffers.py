@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_REPLACING = 1.0  # seconds in which a thread puts in what it has computed; others take less
+
+
 class Place:
     """The array that is there now; whoever writes puts another one in."""
 
@@ -18,7 +22,11 @@ class Place:
         self.array = array
 
     def wait(self) -> None:
-        """Wait for the array; where another thread has it replaced meanwhile, for that one."""
+        """Wait for the array; where another thread has it replaced meanwhile, for that one.
+
+        None comes where Ctrl-C fell between a program, which took the array, and its result.
+        """
+        gone, since = None, 0.0
         while True:
             array = self.array
             try:
@@ -26,6 +34,12 @@ class Place:
             except RuntimeError:
                 if not array.is_deleted():
                     raise
+                now = time.monotonic()
+                if array is not gone:
+                    gone, since = array, now
+                elif now - since > _REPLACING:
+                    return
+                time.sleep(0)  # the other thread goes on
             else:
                 return
 
