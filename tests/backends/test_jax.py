@@ -288,5 +288,14 @@ def test_psum_is_between_devices_of_jax(gpumap):
     assert done.code in (2, 3)
     assert "psum is JAX's" in done.err
     assert "--backend jax" in done.err or "pip install" in done.err
-    done = gpumap("bench", "train", "a->cpu0;b->cpu1", "--comm", "psum")
-    assert (done.code, "--comm psum is for bench allreduce" in done.err) == (2, True)
+
+
+@needs_jax
+def test_psum_averages_the_gradients_of_a_training(gpumap):
+    done = gpumap("bench", "train", "a->cpu0;b->cpu1", "--backend", "jax", "--comm", "psum",
+                  "--batch-per-device", "8", "--budget", "5s", "--format", "json",
+                  JAX_NUM_CPU_DEVICES="2", JAX_PLATFORMS="cpu")  # fmt: skip
+    rows = loads(done.out)["measurements"]
+    assert done.code == 0, done.err
+    found = {row["check"]["passed"] for row in rows if row["params"].get("algorithm") == "native"}
+    assert found == {True}
