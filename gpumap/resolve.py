@@ -265,7 +265,7 @@ def _absent(
     else:
         reasons = "; ".join([*_reasons(kind, probes), *hiding])
         message = f"no backend can drive {entry.ref}: {reasons or 'gpumap has none for it'}"
-        hint = remedy(kind, probes)
+        hint = remedy(kind, probes, host.root)
     text = f"{entry.name}: {message}"
     return Diagnostic("absent", text, number, entry.span, hint, name=entry.name)
 

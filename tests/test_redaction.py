@@ -30,18 +30,7 @@ def test_a_kind_that_is_kept_stays_alone(kind, secret, text):
     assert secret not in Redaction(ENV, HOSTS, set(KINDS) - {kind}).text(written)
 
 
-@pytest.mark.parametrize("text", [
-    "NVIDIA H100 80GB HBM3, 0000:17:00.0, GPU-8f3c1d2e-77aa-4b0c-9d11-0123456789ab",
-    "OpenBLAS 0.3.31.188.0 for SkylakeX, driver 535.104.05, oneAPI 2024.1.0.963",
-    "pthread-skylake-avx512-AMD EPYC 7763 64-Core Processor",
-    "/usr/lib/x86_64-linux-gnu/libcuda.so.1: cannot open shared object file",
-    "/opt/rocm-6.2/lib/libamdhip64.so", "/etc/OpenCL/vendors", "nvidia-cublas-cu12==12.4.5.8",
-    "No module named 'scipy.io'", "threading.local", "serial: 98.2 s", "12:30:45", "std::array",
-    "https://download.pytorch.org/whl/cu130", "x.cpython-311-x86_64-linux-gnu.so",
-    "--xla_force_host_platform_device_count=4 --xla_cpu_enable_fast_math=false",
-    "expandable_segments:True,max_split_size_mb:128", "PCI:0000:09:00.0", "1.2.3.4", "2:1,3:0",
-    "install CuPy: pip install 'cupy-cuda12x>=13.0'", "dev0->cuda0;dev1->opencl0:1",
-])  # fmt: skip
+@pytest.mark.parametrize("text", table(__file__, "test_redaction_kept")["kept"])
 def test_what_tells_how_a_machine_is_set_up_stays(text):
     assert Redaction(ENV, HOSTS).text(text) == text
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Health
-    from gpumap.model import Binding, ContextMap, Diagnosis, MapText
+    from gpumap.model import Binding, ContextMap, Diagnosis
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
@@ -121,17 +121,14 @@ class _Examination:
         """Return what a machine's file tells."""
         draft = self._draft
         inventory, context_map = replay_map(draft, self._program, self._request.where, path)
-        known = gather.recorded(self._given(), context_map, inventory, NOTHING_RAN)
+        known = gather.recorded(draft.source, context_map, inventory, NOTHING_RAN)
         draft.resolution = Resolution(context_map, gather.bindings(known))
         return known
 
-    def _given(self) -> MapText | None:
-        """Return the text of the map; None where it is a default."""
-        source = self._draft.source
-        return source if source and source.origin != "default" else None
-
     def _read(self, inventory: Inventory) -> Evidence:
-        return gather.configuration(self._program.cwd, self._given(), inventory)
+        source = self._draft.source
+        given = source if source and source.origin != "default" else None
+        return gather.configuration(self._program.cwd, given, inventory)
 
     def _examined(self, context_map: ContextMap, inventory: Inventory) -> Evidence:
         """Return the evidence, the probes' figures with it."""

@@ -39,6 +39,7 @@ _EXITS = {
     "missing": Exit.ABSENT,
     "unfit": Exit.NO,
 }
+_THERE = "run gpumap preflight there"
 _LEAST = 5.0  # seconds: in less no sound driver opens a device for certain
 _REPORT = 0.7  # seconds of the limit, for what comes behind the checks
 _HEALTH = 2.0  # seconds of it, for counters that drivers are asked for
@@ -67,7 +68,7 @@ def preflight(program: Program, request: PreflightRequest) -> None:
 
     if request.within < _LEAST:
         raise QuestionError(f"--within {request.within:g}s is too short", "give it 5s or more")
-    required = Requirements.of(request.expect, request.require)
+    machine, required = request.replay, Requirements.of(request.expect, request.require)
     doubts = check_single_process(program, "preflight")
     settings = {"within_s": request.within, "expect": request.expect}
     with Recording(
@@ -76,8 +77,9 @@ def preflight(program: Program, request: PreflightRequest) -> None:
         late=Exit.INCONCLUSIVE,  # whether a node is fit is not known then
     ) as record:  # fmt: skip
         for target in request.output.targets:
-            if target.path is not None:  # no report of an earlier run passes for this one's
-                empty(target.path)
+            path = target.path  # no report of an earlier run passes for this one's
+            if path is not None and (machine is None or path.resolve() != machine.resolve()):
+                empty(path)
         record.draft.remarks += doubts
         _Preflight(record, program, request, required).run()
 
@@ -118,12 +120,11 @@ class _Preflight:
         inventory, found = replay_map(self._draft, self._program, self._request.where, path)
         bindings = self._named(found, map_names(found, inventory))
         self._count(bindings)
-        known, nowhere = Health(silent=NOTHING_RAN), Tree(path / "nothing")
+        known, nowhere = Health(silent=NOTHING_RAN), Tree(inventory.host.root)
         for check in health.checks(bindings, known, {}, self._required, nowhere):
-            self._take(check)
+            self._take(replace(check, fix=_THERE) if check.fitness == "cannot-tell" else check)
         for binding in bindings:
-            fix = "run gpumap preflight there"
-            self._take(FitnessCheck("use", "cannot-tell", NOTHING_RAN, fix, binding.name))
+            self._take(FitnessCheck("use", "cannot-tell", NOTHING_RAN, _THERE, binding.name))
 
     def _count(self, bindings: Sequence[Binding]) -> None:
         for what, fitness, text in self._required.of_node(bindings):

@@ -40,7 +40,10 @@ def replay(
             "gpumap env --output FILE.json, or gpumap devices --output FILE.json, writes one",
         )
     env = {name: value for name, value in report.environment.items() if value is not None}
-    inventory = Inventory(replace(program.host(), env=env, notes=()), backend)
+    host = program.host()  # whose affinity, quota and files are not that machine's
+    topology = replace(host.topology, quota=None, online=len(host.topology.cpus))
+    host = replace(host, env=env, topology=topology, notes=(), root=path / "nothing")
+    inventory = Inventory(host, backend)
     for probe in _probes(report):
         inventory.know(probe)
     text = f"the devices are those of {path}, of {report.started}: none was looked for"
@@ -68,11 +71,12 @@ def replay_map(
 def _probes(report: Report) -> Iterator[Probe]:
     """Yield what each backend found; one that was not asked then is not asked now."""
     recorded = {library.name: library for library in report.backends}
+    fix = f"add --backend {' or '.join(name for name in REGISTRY if name in recorded)}"
     for name in REGISTRY:
         devices = tuple(device for device in report.devices if device.backend == name)
         library = recorded.get(name)
         if library is None:
-            yield Probe(name, usable=False, reason=_NOT_ASKED)
+            yield Probe(name, usable=False, reason=_NOT_ASKED, fix=fix)
         else:
             known = {key: getattr(library, key) for key in library.__struct_fields__}
             yield Probe(**known, devices=devices)

@@ -14,6 +14,7 @@ from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
 from gpumap.bench.train_workers import LocalWorkers, TrainingMaker
+from gpumap.comm.local import LIBRARIES
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.extras import install
 from gpumap.text import chosen
@@ -66,7 +67,7 @@ def measure_training(request: Request, options: Mapping[str, Any], comm: str | N
     """Measure training on 1, 2, 4 ... devices, by the options of `gpumap bench train`."""
     program, settings = request.program, request.settings
     launch = several(program)
-    library = comm in ("mpi", "torch", "nccl") or (comm is None and launch is not None)
+    library = comm in ("mpi", "torch", *LIBRARIES) or (comm is None and launch is not None)
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
         params = _params(options, settings.seed, library=library)
         WorkersRun(request, TrainingRecipe(settings, params)).run(comm)
@@ -81,13 +82,10 @@ class TrainingRecipe(WorkersRecipe):
 
     def local(self, devices: OpenDevices | None, library: str | None) -> LocalWorkers:
         """Return the devices of this process as workers."""
-        if library == "psum":
-            message = "--comm psum is for bench allreduce: JAX trains no network of gpumap's"
-            raise QuestionError(message, "leave it out")
-        native = connector(library) if library else None
+        how = (connector(library), library) if library else ()
         if devices is None:
-            return LocalWorkers({}, None, native)
-        return LocalWorkers(devices.sessions, devices.clock, native)
+            return LocalWorkers({}, None, *how)
+        return LocalWorkers(devices.sessions, devices.clock, *how)
 
     def maker(self) -> Callable[[], Maker]:
         """Return what makes each rank's part of a training."""

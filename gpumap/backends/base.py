@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gpumap.dtypes import Array, np, numpy_dtype
@@ -45,7 +46,7 @@ class Host:
     drivers that hang, asked one after the other, are within the time that `check` has. `imports` is
     how many a framework's import has before that. `opens` are the devices that a probe opens, too,
     as a map names them; "*" are those of a default map.
-    `notes` are what is to be said where OpenCL is used.
+    `notes` are what is to be said where OpenCL is used. `root` has the system's files.
     """
 
     env: Mapping[str, str]
@@ -54,6 +55,7 @@ class Host:
     imports: float = 27.0
     opens: list[str] = field(default_factory=list)
     notes: tuple[Diagnostic, ...] = ()
+    root: Path = Path("/")
 
 
 @dataclass(frozen=True, slots=True)

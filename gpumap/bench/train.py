@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench import train_table
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.bench.train_workers import Training
+from gpumap.comm.local import LIBRARIES
 from gpumap.engine import stats
 from gpumap.engine.base import COMPARABLE, Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
-_ONE_PROCESS = ("local", "nccl")  # who exchanges in one process
+_ONE_PROCESS = ("local", *LIBRARIES)  # who exchanges in one process
 _PILOT = 5  # steps that measure the rate of each device
 _ASYNCHRONOUS_STEPS = 50  # steps, at least, of an iteration of an asynchronous training
 _AT_ONCE = 64  # steps of learning, whose marks are stored

@@ -112,9 +112,10 @@ class LocalWorkers(Local):
         sessions: Mapping[str, Session],
         clock: Clock | None = None,
         library: Callable[[Sequence[Session]], Library] | None = None,
+        comm: str = "local",
     ) -> None:
         """Take the sessions by name; of a plan there are none. `library` does the exchange."""
-        self.comm = "local" if library is None else "nccl"
+        self.comm = comm
         self._sessions, self._clock, self._library = sessions, clock, library
         self._workers: dict[str, Worker] = {}
         self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())

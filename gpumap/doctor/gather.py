@@ -54,11 +54,14 @@ def configuration(cwd: str, source: MapText | None, inventory: Inventory) -> Evi
 def recorded(
     source: MapText | None, context_map: ContextMap, inventory: Inventory, why: str
 ) -> Evidence:
-    """Return the evidence of a machine that a file tells of; `why` it is no more than that."""
+    """Return the evidence of a machine that a file tells of; `why` it is no more than that.
+
+    A default map is no sign that it has none: the file has what `gpumap devices` would map.
+    """
     host, unused = inventory.host, Reason("replayed", why)
     names = map_names(context_map, inventory)
     return Evidence(
-        topology=replace(host.topology, quota=None, online=0),  # is of this machine
+        topology=host.topology,
         source=source,
         variables=_variables(host.env),
         probes=inventory.probes,

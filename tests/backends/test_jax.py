@@ -13,6 +13,7 @@ from backends.frameworks import MACHINE, needs
 from buffers import got, sent
 from flat_report import loads
 from sessions import opened
+from training.test_rules import RATE, alone, learned, training
 
 from gpumap.backends import jax as jax_backend
 from gpumap.backends import load, third_party
@@ -21,6 +22,7 @@ from gpumap.backends.jax import JaxBackend, psum
 from gpumap.backends.jax.buffers import Place
 from gpumap.backends.probe import unloadable
 from gpumap.backends.third_party import outcome
+from gpumap.bench.train_workers import LocalWorkers
 from gpumap.errors import OutOfMemory, QuestionError, Unsupported
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 
@@ -133,16 +135,19 @@ def test_a_place_is_waited_for_whoever_writes_there_meanwhile():
 
 
 @needs_jax
-def test_what_a_failed_program_took_is_not_waited_for(monkeypatch):
+@pytest.mark.parametrize("error", [OutOfMemory, KeyboardInterrupt])
+def test_what_a_failed_program_took_is_not_waited_for(monkeypatch, error):
     """The error is that of the call; a session that is closed behind it raises no other."""
     import jax
 
     def failing(array):
         array.delete()
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: full")
+        if error is OutOfMemory:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: full")
+        raise error
 
     monkeypatch.setattr("gpumap.backends.jax.programs._compiled", lambda *_: (failing, (0,)))
-    with pytest.raises(OutOfMemory), opened("jax") as (session,):
+    with pytest.raises(error), opened("jax") as (session,):
         session.run("relu", *[session.empty((4,), "float32")] * 2, size=4)
 
 
@@ -286,5 +291,14 @@ def test_psum_is_between_devices_of_jax(gpumap):
     assert done.code in (2, 3)
     assert "psum is JAX's" in done.err
     assert "--backend jax" in done.err or "pip install" in done.err
-    done = gpumap("bench", "train", "a->cpu0;b->cpu1", "--comm", "psum")
-    assert (done.code, "--comm psum is for bench allreduce" in done.err) == (2, True)
+
+
+@needs_jax
+def test_psum_averages_the_gradients_of_a_training(monkeypatch):
+    with opened("jax", "jax") as sessions:
+        if sessions[0].native == sessions[1].native:
+            pytest.skip("JAX has one processor here: JAX_NUM_CPU_DEVICES=2 makes two")
+        by_psum = partial(LocalWorkers, library=psum, comm="psum")
+        monkeypatch.setattr("training.test_rules.LocalWorkers", by_psum)
+        work, job = training(sessions, "bsp", algorithm="native")
+        assert abs(learned(work, 6) - alone(job, 6, RATE)).max() <= 1e-5

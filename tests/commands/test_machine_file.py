@@ -1,9 +1,15 @@
 """`gpumap env --output FILE` and `--replay FILE`: a machine to attach to an issue, and to ask."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
+from here import HOST
+from tables import table
 from test_redaction import EVERY
+
+from gpumap.app.replay import replay
+from gpumap.model import replace
 
 DEVICES = """
 [[device]]
@@ -65,27 +71,21 @@ def test_a_replay_lists_what_the_machine_listed(recorded):
         assert f"the devices are those of {file}" in here.err
 
 
-@pytest.mark.parametrize(("command", "code", "said"), [
-    ("check a->cuda0;b->cuda1 --backend fake", 0, "Mapped name b to device cuda1"),
-    ("check a->cuda0;b->cuda7 --backend fake", 3, "cuda7"),
-    ("check a->cuda0", 3, "it was not asked when the file was written"),
-    ("doctor --backend fake", 1, "dev1->cuda1: not used\n  GM102 no-configuration: "),
-    ("doctor a->cuda0 --backend fake", 5, "a->cuda0: partly used\n  GM409 not-examined: "),
-    ("doctor a->cuda7;b->cuda0 --backend fake", 3, "a->cuda7: not used\n  GM219 no-such-device: "),
-    ("preflight --backend fake", 5, "dev1: cannot-tell: use: the machine is that of a file"),
-    ("preflight --map a->cuda0;b->cuda7 --backend fake", 3, "b: missing: device: "),
-    ("preflight --expect 3xCard --backend fake", 3, "count: 1 of 3 Card found"),
-    ("preflight --expect 1xCard --backend fake", 1, "dev1: unfit: model: Fake device, required"),
-    ("preflight --backend fake --format json", 5, '"device": "cuda:1",\n      "backend": "fake"'),
-    ("doctor --backend fake --format json", 1, '"backends": [\n    {\n      "name": "fake"'),
-    ("doctor --backend fake --format json", 1, '"notes": []\n  },\n  "bindings": [\n    {'),
-    ("doctor a->cuda0 --backend fake", 5, "fix: run gpumap doctor there"),
-])  # fmt: skip
+@pytest.mark.parametrize(("command", "code", "said"), table(__file__)["replayed"])
 def test_a_map_is_looked_up_in_the_machine_of_the_file(recorded, command, code, said):
     """None of its devices is opened; what the file does not tell is absent, or cannot be told."""
     answer = elsewhere(recorded, *command.split(), "--replay", "env.json")
     assert answer.code == code, answer
     assert said in answer.out + answer.err
+
+
+def test_what_is_true_of_this_machine_is_not_said_of_the_file_s(recorded):
+    """Not its quota, the cores that this process may use, nor what is on its bus."""
+    bound = replace(HOST, topology=replace(HOST.topology, quota=0.5, online=99))
+    program = Mock(host=lambda: bound)
+    there = replay(Mock(remarks=[]), program, None, recorded.folder / "env.json")[0].host
+    assert (there.topology.quota, there.root.exists()) == (None, False)
+    assert there.topology.online == len(HOST.topology.cpus)
 
 
 def test_a_machine_that_was_edited_is_refused(recorded):

@@ -3,6 +3,7 @@
 import made_reports
 import pytest
 from made_reports import bindings, case, made, ok, problem, skipped, verdict, wrong
+from tables import table
 
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
@@ -44,18 +45,7 @@ def judged(found, code=0, **parts):
     return outcome
 
 
-@pytest.mark.parametrize(("words", "codes", "errors", "state"), [
-    ("pass improvement", (0, 1, 5), [], "passed"),  # others may have failed
-    ("fail regression missing new inconclusive else", (1,), [], "failed"),
-    ("fail regression missing new inconclusive else", (0,), [], "skipped"),  # it was let pass
-    ("skipped", (1,), [], "skipped"),
-    # what was let pass is skipped in a failed run too
-    ("inconclusive", (1,), [("inconclusive", 0)], "skipped"),
-    ("missing", (1,), [("missing", 0), ("limit", 1)], "skipped"),
-    ("missing", (1,), [("missing", 0), ("missing", 1)], "failed"),  # a row, and a limit's
-    ("fail", (1,), [("inconclusive", 0)], "failed"),
-    ("inconclusive", (1,), [("inconclusive", 5)], "failed"),
-])  # fmt: skip
+@pytest.mark.parametrize(("words", "codes", "errors", "state"), table(__file__)["states"])
 def test_a_good_verdict_passes_in_any_run_and_any_other_fails_with_its_run(
     words, codes, errors, state
 ):

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 from gpumap.backends.base import Elements
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy as np
 
 
 class Place:
     """The array that is there now; whoever writes puts another one in.
 
-    `lost` is one that was given to a program which failed: none replaces it.
+    `lost` is one that was given to a program which failed, or that Ctrl-C ended: none replaces it.
     """
 
     def __init__(self, array: Any) -> None:
@@ -36,6 +38,12 @@ class Place:
                     raise
             else:
                 return
+
+
+def lose(places: Iterable[Place]) -> None:
+    """Note that nothing replaces what is in places now."""
+    for place in places:
+        place.lost = place.array
 
 
 class JaxBuffer(Elements):

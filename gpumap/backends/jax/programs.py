@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from gpumap.backends.jax.buffers import JaxBuffer, Place
+from gpumap.backends.jax.buffers import JaxBuffer, Place, lose
 from gpumap.backends.jax.kernels import FUNCTIONS, WRITTEN, narrow
 
 if TYPE_CHECKING:
@@ -64,13 +64,11 @@ def _queuing(
     def queue() -> list[Place]:
         given = [place.array for place in places]
         try:
-            found = program(*given, *scalars)
-        except Exception:
-            for place in targets:
-                place.lost = place.array
+            for place, array in zip(targets, program(*given, *scalars), strict=True):
+                place.array = array
+        except BaseException:  # Ctrl-C too
+            lose(targets)
             raise
-        for place, array in zip(targets, found, strict=True):
-            place.array = array
         return targets
 
     return queue

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from gpumap.backends.jax.buffers import lose
 from gpumap.backends.jax.session import JaxSession
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import QuestionError
@@ -78,8 +79,13 @@ class PsumExchange:
     def queue(self, iterations: int) -> frozenset[Any]:
         """Queue it on every device."""
         arrays = [buffer.native for buffer in self._buffers]
-        found = self._library.summed(arrays, iterations)
-        for buffer, array in zip(self._buffers, found, strict=True):
-            buffer.put(array)
+        try:
+            found = self._library.summed(arrays, iterations)
+            for buffer, array in zip(self._buffers, found, strict=True):
+                buffer.put(array)
+        except BaseException:  # Ctrl-C too
+            lose(buffer.place for buffer in self._buffers)
+            raise
+        for buffer in self._buffers:
             buffer.session.wrote(buffer.place)
         return frozenset()
