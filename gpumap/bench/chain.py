@@ -146,9 +146,9 @@ class Chain(Benchmark):
 
 
 def lacking(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> dict[str, Reason]:
-    """Return why some names can run no kernel."""
+    """Return why some names run no chain that is one kernel."""
     return {
-        b.name: Reason("unsupported", f"{b.device.backend} runs no kernels of gpumap's")
+        b.name: Reason("unsupported", f"{b.device.backend} has no chain in one kernel")
         for b in bindings
         if sessions[b.name].features & {"kernels", "operations"} != {"kernels"}
     }
@@ -196,7 +196,7 @@ class ChainRecipe(ReferenceRecipe):
     """Recipe of `bench chain`."""
 
     key, dtypes, every, pilot = KEY, DTYPES, CASES, staticmethod(pilot)
-    instead = "use --backend numpy, pyopencl or cupy: they run its kernels"
+    instead = "use --backend numpy, pyopencl or cupy: they have it"
 
     def __init__(self, settings: Settings, *, rows: str, **others: Any) -> None:
         super().__init__(settings, **others)
