@@ -62,12 +62,16 @@ def preflight(program: Program, request: PreflightRequest) -> None:
     """Say whether the machine may take a job; the report has every item.
 
     Raises:
-        QuestionError: the time is too short, or what is required cannot be understood.
+        QuestionError: the time is too short, what is required cannot be understood, or a file is
+            to pass.
     """
     from gpumap.app.program import check_single_process
 
     if request.within < _LEAST:
         raise QuestionError(f"--within {request.within:g}s is too short", "give it 5s or more")
+    if request.replay is not None and request.inconclusive == "pass":
+        text = "--replay reads a file, and nothing that was not run may pass"
+        raise QuestionError(text, "omit --inconclusive=pass")
     machine, required = request.replay, Requirements.of(request.expect, request.require)
     doubts = check_single_process(program, "preflight")
     settings = {"within_s": request.within, "expect": request.expect}
