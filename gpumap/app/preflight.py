@@ -159,9 +159,9 @@ class _Preflight:
         self._draft.remarks += warn_of_shared(bindings)
         for name in names:
             if name.absent is not None:
-                text = name.absent.message.removeprefix(f"{name.name}: ")
                 hint = name.absent.hint or "`gpumap doctor` says why"
-                self._take(FitnessCheck("device", "missing", text, hint, name.name))
+                check = FitnessCheck("device", "missing", name.absent.message, hint, name.name)
+                self._take(check)
         return bindings
 
     def _take_overlooked(self, bindings: Sequence[Binding]) -> None:

@@ -193,5 +193,7 @@ def _map_name(entry: Entry, number: int, inventory: Inventory, taken: set[str]) 
     try:
         resolved = resolve(ContextMap((entry,), str(entry)), inventory, taken)
     except (AbsentError, QuestionError) as error:
-        return replace(named, absent=replace(error.diagnostics[0], entry=number))
+        why = error.diagnostics[0]
+        text = why.message.removeprefix(f"{entry.name}: ")  # who says it names it
+        return replace(named, absent=replace(why, message=text, entry=number))
     return replace(named, device=resolved.bindings[0].device)
