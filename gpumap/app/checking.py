@@ -107,7 +107,7 @@ def check_map(program: Program, request: CheckRequest) -> None:
             if request.syntax_only:
                 read_map(draft, request.where)
             else:
-                _find(record, program, request, read_map(draft, request.where), prove=prove)
+                _find(record, program, request, prove=prove)
         finally:  # absent devices do not excuse a name that is not there
             for problem in _unmet(request.needs, draft.map):
                 draft.refuse(problem)
@@ -135,22 +135,16 @@ def _compatible(request: CheckRequest) -> None:
         raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or omit it")
 
 
-def _find(
-    record: Recording,
-    program: Program,
-    request: CheckRequest,
-    context_map: ContextMap,
-    *,
-    prove: bool,
-) -> None:
+def _find(record: Recording, program: Program, request: CheckRequest, *, prove: bool) -> None:
     from gpumap.inventory import Inventory
     from gpumap.resolve import resolve
 
     if request.replay is not None:
-        from gpumap.app.replay import replay
+        from gpumap.app.replay import replay_map
 
-        inventory, _ = replay(record.draft, program, request.where.backend, request.replay)
+        inventory, context_map = replay_map(record.draft, program, request.where, request.replay)
     else:
+        context_map = read_map(record.draft, request.where)
         inventory = Inventory(program.host(), request.where.backend)
     if prove:
         inventory.expect(str(entry.ref) for entry in context_map.entries)
