@@ -80,11 +80,13 @@ def test_a_map_is_looked_up_in_the_machine_of_the_file(recorded, command, code, 
 
 
 def test_what_is_true_of_this_machine_is_not_said_of_the_file_s(recorded):
-    """Not its quota, the cores that this process may use, nor what is on its bus."""
-    bound = replace(HOST, topology=replace(HOST.topology, quota=0.5, online=99))
+    """Not its quota, cores that this process may use, variables, nor what is on its bus."""
+    here = replace(HOST.topology, quota=0.5, online=99)
+    bound = replace(HOST, topology=here, env={"CUDA_LAUNCH_BLOCKING": "1"})
     program = Mock(host=lambda: bound)
     there = replay(Mock(remarks=[]), program, None, recorded.folder / "env.json")[0].host
     assert (there.topology.quota, there.root.exists()) == (None, False)
+    assert "CUDA_LAUNCH_BLOCKING" not in there.env
     assert there.topology.online == len(HOST.topology.cpus)
 
 
