@@ -40,6 +40,7 @@ _EXITS = {
     "unfit": Exit.NO,
 }
 _THERE = "run gpumap preflight there"
+_USE = "use"  # the item of a device on which nothing was run: it cannot be ignored
 _LEAST = 5.0  # seconds: in less no sound driver opens a device for certain
 _REPORT = 0.7  # seconds of the limit, for what comes behind the checks
 _HEALTH = 2.0  # seconds of it, for counters that drivers are asked for
@@ -122,13 +123,15 @@ class _Preflight:
     def _recorded(self, path: Path) -> None:
         """Check what a machine's file tells: all else of it cannot be told from here."""
         inventory, found = replay_map(self._draft, self._program, self._request.where, path)
+        read = tuple(what for what in self._required.ignore if what != _USE)
+        self._required = replace(self._required, ignore=read)
         bindings = self._named(found, map_names(found, inventory))
         self._count(bindings)
         known, nowhere = Health(silent=NOTHING_RAN), Tree(inventory.host.root)
         for check in health.checks(bindings, known, {}, self._required, nowhere):
             self._take(replace(check, fix=_THERE) if check.fitness == "cannot-tell" else check)
         for binding in bindings:
-            self._take(FitnessCheck("use", "cannot-tell", NOTHING_RAN, _THERE, binding.name))
+            self._take(FitnessCheck(_USE, "cannot-tell", NOTHING_RAN, _THERE, binding.name))
 
     def _count(self, bindings: Sequence[Binding]) -> None:
         for what, fitness, text in self._required.of_node(bindings):

@@ -240,10 +240,10 @@ def _slower(_: Evidence, named: MapName) -> Texts | None:
 
 
 def _not_examined(_: Evidence, named: MapName) -> Texts | None:
-    found = failed(named, "no-time", "replayed")
-    recorded = failed(named, "replayed") is not None
-    fix = "run gpumap doctor there" if recorded else "raise --timeout, or ask about fewer names"
-    return found and {**found, "fix": fix}
+    if (found := failed(named, "no-time")) is not None:
+        return {**found, "fix": "raise --timeout, or ask about fewer names"}
+    found = failed(named, "replayed")
+    return found and {**found, "fix": "run gpumap doctor there"}
 
 
 def shown(figure: Estimate) -> str:

@@ -95,6 +95,9 @@ def test_the_result_takes_the_memory_of_the_buffer():
         session.synchronize()
         assert before.is_deleted()
         assert out.place.array.unsafe_buffer_pointer() == place
+        for sides in ((out, a), (a, out), (out, out)):  # each reads what the one before it left
+            session.gemm(*sides, out)
+        assert (got(out) == 256.0**7).all()  # 256, squared, cubed, and 256 times the square of that
 
 
 @needs_jax

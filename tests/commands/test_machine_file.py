@@ -27,6 +27,7 @@ def recorded(gpumap):
     """Return gpumap on scripted devices, whose machine has been written to env.json."""
     gpumap.fake(DEVICES.replace(" {secrets}", ""))
     assert gpumap("env", "--output", "env.json").code == 0
+    (gpumap.folder / "use.toml").write_text('ignore = ["use"]')
     return gpumap
 
 

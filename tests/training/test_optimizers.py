@@ -94,4 +94,5 @@ def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more)
 
 
 def test_every_optimizer_has_a_rate_to_begin_with():
-    assert all(0 < known.RATES[name] < 1 for name in OPTIMIZERS)
+    assert {*OPTIMIZERS} == known.STATES.keys() == known.RATES.keys()
+    assert all(0 < each < 1 for each in known.RATES.values())
