@@ -97,7 +97,7 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
     if not request.quiet:
         _note((*source.notes, *whole.notes, *taken.notes), program, source, rank)
     place = taken.place
-    mine = environment([place], taken.world, _BY_EXEC, program.env)
+    mine = environment([place], _BY_EXEC, program.env)
     mine |= {"GPUMAP_BACKEND": backend} if backend else {}
     if TOKEN in program.env:
         del mine[TOKEN]  # by which the run around this process knows it

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import signal
-import stat
+from contextlib import ExitStack
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -13,7 +11,6 @@ from urllib.parse import quote
 from gpumap.app.command import not_executed, tell
 from gpumap.errors import QuestionError
 from gpumap.escape import printable
-from gpumap.files import target_state
 from gpumap.launch.streams import Sink
 from gpumap.launch.supervisor import LIMITS, Run
 from gpumap.text import width
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
 
 _LONGEST = 40  # columns of a name before its lines
 _SHOWN = 5  # last lines of who failed
-_LISTED = 8
 
 
 class Launching:
@@ -38,7 +34,7 @@ class Launching:
     def __init__(self, program: Program, jobs: Sequence[Job]) -> None:
         self._program = program
         self._jobs = jobs
-        self._files: list[int] = []
+        self._files = ExitStack()
 
     def go(self, grace: float, limit: float | None, folder: Path | None = None) -> int:
         """Run it all; say how it ended, and return the exit code.
@@ -76,43 +72,28 @@ class Launching:
                 process, place = self._started(running, job, output), job.place
                 if watch:
                     watch.add(process.pid, place.name if place and place.cores else None)
-            self._emptied()
             ending = running.wait()
         if watch:
             watch.end()
-        for descriptor in self._files:
-            os.close(descriptor)
+        self._files.close()
         return ending
 
     def _to_files(self, folder: Path) -> list[Outputs]:
         """Open the files of each process in a folder: ``NAME.out`` and ``NAME.err``."""
+        into = self._program.cwd / folder
         try:
-            (self._program.cwd / folder).mkdir(parents=True, exist_ok=True)
+            into.mkdir(parents=True, exist_ok=True)
             return [
-                (self._file(folder / f"{name}.out"), self._file(folder / f"{name}.err"))
+                (self._file(into / f"{name}.out"), self._file(into / f"{name}.err"))
                 for name in (_file_name(job.name) for job in self._jobs)
             ]
         except OSError as error:
-            for descriptor in self._files:  # or there is no room to say it
-                os.close(descriptor)
+            self._files.close()  # or there is no room to say it
             message = f"cannot write {error.filename or folder}: {error.strerror}"
-            full = error.errno in (errno.EMFILE, errno.ENFILE)
-            fix = LIMITS if full else "choose another folder, or shorten the names"
-            raise QuestionError(message, fix) from error
+            raise QuestionError(message, f"choose another folder, or {LIMITS}") from error
 
-    def _file(self, relative: Path) -> Output:
-        path = self._program.cwd / relative
-        target_state(path)
-        # a FIFO without a reader would be waited for
-        self._files.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o666))
-        os.set_blocking(self._files[-1], True)
-        return Sink(self._files[-1]), None
-
-    def _emptied(self) -> None:
-        """Empty the files: what was in them is lost only now that something was started."""
-        for file in self._files:
-            if stat.S_ISREG(os.fstat(file).st_mode):
-                os.ftruncate(file, 0)
+    def _file(self, path: Path) -> Output:
+        return Sink(self._files.enter_context(path.open("wb", buffering=0)).fileno()), None
 
     def _started(self, running: Run, job: Job, outputs: Outputs | None) -> Process:
         """Start a process, or say why it cannot be started as planned."""
@@ -139,15 +120,14 @@ class Launching:
 
     def _report_survivors(self, ending: Ending) -> None:
         if ending.survivors:
-            which = ", ".join(map(str, ending.survivors[:_LISTED]))
+            which = ", ".join(map(str, ending.survivors))
             what = f"warning: the kernel does not end what was started: process {which}"
             tell(self._program, what)
 
     def _failed(self, process: Process) -> None:
         what = f"{process.job.name} ({process.job.about}) {ended(process.code or 0)}"
         last = [line.decode(errors="backslashreplace") for line in process.last[-_SHOWN:]]
-        shown = [f"  {line}" for line in last] or ["  it has printed nothing"]
-        tell(self._program, f"error: {what}", *shown)
+        tell(self._program, f"error: {what}", *(f"  {line}" for line in last))
 
 
 def ended(code: int) -> str:

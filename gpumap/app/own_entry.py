@@ -10,7 +10,7 @@ from gpumap.app.program import several, unbound
 from gpumap.comm.ranks import VARIABLES, launched, ranks_of_node, without_ranks
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.inventory import Inventory
-from gpumap.launch.placement import TOKEN, identity, places, world_of
+from gpumap.launch.placement import TOKEN, identity, places
 from gpumap.machine.topology import read
 from gpumap.model import Binding, Probe
 from gpumap.resolve import resolve
@@ -48,14 +48,12 @@ class Taken(NamedTuple):
     Attributes:
         entry: Of the map.
         place: Its device and its cores.
-        world: The map, devices by what stays the same whatever is visible.
         notes: What is to be said of it.
         given: Whether the launcher has left the process this device alone.
     """
 
     entry: Entry
     place: Place
-    world: str
     notes: Notes
     given: bool
 
@@ -166,12 +164,12 @@ def take(
         _restore(before)
         notes = _checked(entry, index, alone, f"{rank.by} has left local rank {rank.local}")  # type: ignore[union-attr]
         (place,) = places([Binding(entry.name, alone[1])], read(), bind=bind)
-        return Taken(entry, place, whole.text, notes, given=True)
+        return Taken(entry, place, notes, given=True)
     resolution = resolve(whole, found)
     planned = places(resolution.bindings, topology, bind=bind)
     if not planned[index].cores:
         _restore(before)
-    return Taken(entry, planned[index], world_of(planned), resolution.notes, given=False)
+    return Taken(entry, planned[index], resolution.notes, given=False)
 
 
 def inventory(program: Program, topology: Topology, backend: str | None) -> Inventory:

@@ -103,10 +103,10 @@ def plan(program: Program, places: Sequence[Place], backend: str | None) -> Plan
     sought.bind(("127.0.0.1", 0))
     token, port = os.urandom(16).hex(), sought.getsockname()[1]
     sought.close()
-    world, driven = placement.world_of(places), {"GPUMAP_BACKEND": backend} if backend else {}
+    driven = {"GPUMAP_BACKEND": backend} if backend else {}
     planned = []
     for rank, place in enumerate(places):
-        own = placement.environment([place], world, token, program.env)
+        own = placement.environment([place], token, program.env)
         planned.append((place, own | driven | placement.numbered(rank, len(places), port)))
     return planned
 

@@ -26,7 +26,7 @@ from gpumap.errors import Diagnostic, Exit, QuestionError
 from gpumap.judge.exit_status import Gate, concluded
 from gpumap.judge.phrases import interval
 from gpumap.judge.scaling import INCONCLUSIVE, judge_scaling, reaches, sentence
-from gpumap.launch.placement import environment, joined, places, world_of
+from gpumap.launch.placement import environment, joined, places
 from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
 from gpumap.launch.watching import Watch, units_of
@@ -190,9 +190,8 @@ class _Runs:
         chosen, program = self._places[:count], self._program
         place, backend = joined(chosen), self._request.where.backend
         given = kept([place.device for place in chosen], without_ranks(program.env))
-        env = given | environment(chosen, world_of(chosen), "scale", program.env)
-        for one in ("GPUMAP_NAME", "GPUMAP_DEVICE"):  # of one name, which others would not have
-            env.pop(one, None)
+        env = given | environment(chosen, "scale", program.env)
+        env.pop("GPUMAP_NAME", None)  # of one name, which others would not have
         env |= {"GPUMAP_COUNT": str(count)} | ({"GPUMAP_BACKEND": backend} if backend else {})
         return Job(place.name, self._path, program.command or (), env, place)
 

@@ -128,11 +128,10 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     from gpumap.app.session_run import start
 
     typed = ParameterSource.COMMANDLINE
-    for name in ("argument", "option", "no_bind", "output_dir", "timeout", "grace"):
-        if context.get_parameter_source(name) is typed:
-            what = {"argument": "MAP", "option": "--map"}.get(name, f"--{name.replace('_', '-')}")
-            fix = "omit it; options of bench train, such as --output and --timeout, follow --"
-            raise QuestionError(f"--cfg takes no {what}: the session file says what runs", fix)
+    others = ("argument", "option", "no_bind", "output_dir", "timeout", "grace")
+    if any(context.get_parameter_source(name) is typed for name in others):
+        message = "beside --cfg only --backend, --dry-run and --quiet may stand before --"
+        raise QuestionError(message, "omit the rest; options of bench train follow --")
     start(program, cfg, request)
 
 

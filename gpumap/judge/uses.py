@@ -15,17 +15,13 @@ if TYPE_CHECKING:
 
 _FEW = 3  # names that are written out
 _IDLE = 0.5  # of the time
-_ONE = 0.8, 1.1  # what several do together, of the time, that one would have done alone
 WHY = {  # of a device: why its use is unknown
     "host-threads": "its driver works in the program's own threads",
-    "no-address": "its driver reports no PCI address",
-    "no-driver": "NVML did not respond",
-    "no-permission": "the open files of its processes may not be read",
+    "no-driver": "no driver reports what is done on it (NVML, DRM)",
     "hidden-processes": "processes on it are not visible from here",
     "opened-idle": "it was open, and never busy for 1 % of the time",
     "compute-driver": "AMD's compute driver does not report which process works",
     "short-lived": "processes or threads may have used it between two looks",
-    "too-short": "the program ended before the first look",
 }
 
 
@@ -41,18 +37,9 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     if rest:
         return level, (*rest, *([f"Busy{busy}"] if listed else []))
     text = f"{capital(every(len(used), 'device'))} {verb(used, 'was', 'were')} used{busy}"
-    total = sum(share for _, share in shares)
-    if _separate(used) and _ONE[0] <= total <= _ONE[1]:  # one thread that moves, or turns
-        return "below", (text, "Together they did the work of one.")
     if shares and max(share for _, share in shares) < _IDLE:
         level = "below"
     return level, (text,)
-
-
-def _separate(used: Sequence[Use]) -> bool:
-    """Return whether several uses are of different devices of one kind, each with its share."""
-    devices = {use.device for use in used if use.busy is not None}
-    return len(devices) == len(used) > 1 and len({id_.partition(":")[0] for id_ in devices}) == 1
 
 
 def utilisation(report: Report, result: Utilisation) -> Headline:

@@ -102,7 +102,7 @@ def drm_use(root: str, pid: int) -> DrmUse:
     except OSError as error:
         seen = process(root, pid)  # files of a process that has ended are root's
         hidden = isinstance(error, PermissionError) and seen is not None and not seen.ended
-        return DrmUse({}, "no-permission" if hidden else None)
+        return DrmUse({}, "hidden-processes" if hidden else None)
     for number in numbers:
         with suppress(OSError):  # closed in the meantime
             target = os.readlink(f"{folder}/{number}")  # noqa: PTH115 - as above
@@ -202,8 +202,7 @@ class Devices:
             elif device.id in looks:
                 found[device.id] = self._nvidia(device, looks[device.id], processes)
             else:
-                known = device.pci or device.uuid
-                found[device.id] = Sight(why="no-driver" if known else "no-address")
+                found[device.id] = Sight(why="no-driver")
         for use in opened:
             self._clients |= use.clients
         return found

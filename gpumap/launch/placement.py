@@ -93,9 +93,7 @@ def _near(device: Device, topology: Topology) -> _Near:
         return nodes.pop() if len(nodes) == 1 else None, why
     if device.in_host_memory:
         return None, "not bound: its driver places its threads itself"
-    if device.pci is None:
-        return None, "not bound: its driver tells no PCI address"
-    where = pci_address(device.pci)
+    where = pci_address(device.pci or "")
     known = next((each for each in topology.pci if each.address == where), None)
     if known is None or known.numa_node is None:
         return None, "not bound: the system does not say where this device is"
@@ -148,11 +146,6 @@ def _divided(names: Sequence[str], cores: Sequence[Core]) -> dict[str, list[Core
 TOKEN = "GPUMAP_RUN"  # noqa: S105 - the name of a variable: by its value a run knows its processes
 
 
-def world_of(places: Iterable[Place]) -> str:
-    """Return the whole map, devices by their identity."""
-    return ";".join(f"{place.name}->{identity(place.device)}" for place in places)
-
-
 def identity(device: Device) -> str:
     """Return a device as a map may name it, by what stays the same whatever is visible."""
     if "identity" in device.kind.row.forms and (known := device.uuid or device.pci):
@@ -183,22 +176,19 @@ def numbered(rank: int, ranks: int, port: int) -> dict[str, str]:
     }
 
 
-def environment(
-    places: Sequence[Place], world: str, token: str, given: Mapping[str, str]
-) -> dict[str, str]:
+def environment(places: Sequence[Place], token: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a process that has one name or several, but for those of a rank.
 
     Args:
         places: where it would run by each of its names.
-        world: the whole map.
         token: what identifies the processes of a run.
         given: the environment in which its devices were found.
     """
     whole, seen = joined(places), visible([place.device for place in places], given)
     own_map = (f"{place.name}->{inside(place, whole.cores, seen)}" for place in places)
-    found = {"GPUMAP_CONTEXTS": ";".join(own_map), "GPUMAP_WORLD": world, TOKEN: token}
+    found = {"GPUMAP_CONTEXTS": ";".join(own_map), TOKEN: token}
     if len(places) == 1:
-        found |= {"GPUMAP_NAME": whole.name, "GPUMAP_DEVICE": identity(whole.device)}
+        found["GPUMAP_NAME"] = whole.name
     if not given.get("OMP_NUM_THREADS"):
         found["OMP_NUM_THREADS"] = str(whole.threads)
     return found | dict(seen.variables)

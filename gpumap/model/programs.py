@@ -14,8 +14,7 @@ from gpumap.model.maps import Estimate
 TRACE = "GPUMAP_TRACE"
 Policy = Literal["visible", "strict"]
 Unseen = Literal[
-    "host-threads", "no-address", "no-driver", "no-permission", "hidden-processes", "opened-idle",
-    "compute-driver", "short-lived", "too-short",
+    "host-threads", "no-driver", "hidden-processes", "opened-idle", "compute-driver", "short-lived",
 ]  # fmt: skip
 UseVerdict = Literal["used", "not-used", "unknown"]
 ScaleCause = Literal[

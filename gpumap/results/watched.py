@@ -29,7 +29,6 @@ COLUMNS = {
     "busy": ("device", "names", "events", "busy", "share"),
 }
 MOST = 100  # rows of a table
-CONTEXTS = 20
 _ALL = "--format json has all of them"
 _UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
 _NONE = "-"
@@ -49,12 +48,9 @@ def sections(report: Report, result: Watched, verbose: bool) -> Iterator[Section
 
 
 def traces(found: Sequence[Trace]) -> Iterator[Table]:
-    """Yield three tables for each context that a program opened, up to CONTEXTS of them."""
-    count = len(found)
-    for trace in found[:CONTEXTS]:
-        yield from _context(trace, f"context {trace.number}" if count > 1 else "trace")
-    if count > CONTEXTS:
-        yield Table(f"the first {CONTEXTS} of {count} contexts are shown; {_ALL}", (), (), ())
+    """Yield three tables for each context that a program opened."""
+    for trace in found:
+        yield from _context(trace, f"context {trace.number}" if len(found) > 1 else "trace")
 
 
 def _context(trace: Trace, title: str) -> Iterator[Table]:
@@ -63,13 +59,13 @@ def _context(trace: Trace, title: str) -> Iterator[Table]:
         (ran.name, _place(ran), "yes" if ran.implicit else _NONE, *_sums(ran)) for ran in found.ran
     ]
     moved, busy = map(_moved, found.implicit), (_busy(busy, refs) for busy in found.busy)
-    yield _table(f"{title}: what ran where", "ran", ran, _about(trace))
-    yield _table(f"{title}: implicit transfers", "moved", moved, [_moved_in_all(found, trace)])
+    yield _table(f"{title}: what ran where", "ran", ran)
+    yield _table(f"{title}: implicit transfers", "moved", moved, [_moved_in_all(found)])
     yield _table(f"{title}: how busy each device was", "busy", busy, _times(found))
 
 
 def _table(
-    title: str, kind: str, found: Iterable[tuple[str, ...]], remarks: Iterable[str]
+    title: str, kind: str, found: Iterable[tuple[str, ...]], remarks: Iterable[str] = ()
 ) -> Table:
     """Return a table of no more than MOST rows, which says how many there are."""
     rows = tuple(found)
@@ -98,18 +94,10 @@ def _busy(busy: Busy, refs: Mapping[str, str]) -> tuple[str, ...]:
     return device, names, str(busy.events), _duration(busy.seconds), _share_of(busy.share)
 
 
-def _about(trace: Trace) -> Iterator[str]:
-    """Yield what is to be known of a context beside its events."""
-    if not trace.events:
-        yield "no event is known"
-    if not trace.closed:
-        yield "it was left open when the program ended: open it by `with`, which closes it"
-
-
-def _moved_in_all(found: Summary, trace: Trace) -> str:
+def _moved_in_all(found: Summary) -> str:
     """Return the sum, also where there is nothing to add up: no table says nothing."""
     if not found.implicit:
-        return "none: every transfer was requested" if trace.events else "none"
+        return "none"
     seconds = total(each.seconds for each in found.implicit)
     cost = "times unknown" if seconds is None else f"{_duration(seconds)} together"
     count = counted(sum(each.events for each in found.implicit), "transfer")
@@ -126,8 +114,6 @@ def _times(found: Summary) -> Iterator[str]:
             f"{found.untimed} events have no times: their device cannot tell when its queue came "
             "to them"
         )
-    elif found.span is not None:
-        yield "every time was seen once: `gpumap bench` measures"
 
 
 def _duration(seconds: float | None) -> str:

@@ -18,8 +18,8 @@ TWO = "a->cpu0;b->cpu1"
 # Each run leaves a line of what it was given.
 TOLD = """
 import json, os
-keys = ("GPUMAP_COUNT", "GPUMAP_CONTEXTS", "GPUMAP_WORLD", "OMP_NUM_THREADS", "RANK",
-        "CUDA_VISIBLE_DEVICES", "GPUMAP_NAME", "GPUMAP_DEVICE")
+keys = ("GPUMAP_COUNT", "GPUMAP_CONTEXTS", "OMP_NUM_THREADS", "RANK",
+        "CUDA_VISIBLE_DEVICES", "GPUMAP_NAME")
 given = {key: os.environ.get(key) for key in keys} | {"cores": sorted(os.sched_getaffinity(0))}
 print("not shown")
 open("told", "a").write(json.dumps(given) + chr(10))
@@ -45,10 +45,10 @@ def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
     """A first run that does not count, and then a turn; inside, cores are counted anew."""
     answer, report = scaled(gpumap, "--inconclusive", "pass", code=TOLD)
     lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
-    one = {"GPUMAP_COUNT": "1", "GPUMAP_CONTEXTS": "a->cpu0", "GPUMAP_WORLD": "a->cpu0",
+    one = {"GPUMAP_COUNT": "1", "GPUMAP_CONTEXTS": "a->cpu0",
            "OMP_NUM_THREADS": "1", "RANK": None, "CUDA_VISIBLE_DEVICES": "",
-           "GPUMAP_NAME": None, "GPUMAP_DEVICE": None, "cores": ALLOWED[:1]}  # fmt: skip
-    both = one | {"GPUMAP_COUNT": "2", "GPUMAP_CONTEXTS": TWO, "GPUMAP_WORLD": TWO,
+           "GPUMAP_NAME": None, "cores": ALLOWED[:1]}  # fmt: skip
+    both = one | {"GPUMAP_COUNT": "2", "GPUMAP_CONTEXTS": TWO,
                   "OMP_NUM_THREADS": lines[0]["OMP_NUM_THREADS"], "cores": ALLOWED[:2]}  # fmt: skip
     assert lines == [both, one, both]
     assert int(both["OMP_NUM_THREADS"]) in (1, 2)  # of two logical cores of one physical core 1

@@ -66,20 +66,17 @@ def test_json_on_stdout_comes_after_the_scripts_own(run):
 
 
 def test_tables_are_capped(traces):
-    """150 shapes, and 25 contexts: 100 rows and 20 contexts are shown; JSON has all events."""
+    """150 shapes: 100 rows are shown, and JSON has all events."""
     answer, found = traces(
         """
         with gpumap.open("a->cpu0;b->cpu0", policy="visible") as context:
             row = context.shared(np.ones((1, 1), "float32"), target="a")
             for n in range(1, 151):
                 gpumap.dot(np.ones((n, 1), "float32"), row)
-        for _ in range(24):
-            gpumap.open("a->cpu0").close()
         """
     )
     assert "  the first 100 of 150 rows; " in answer.out
-    assert "\n\nthe first 20 of 25 contexts are shown; " in answer.out
-    assert (len(found), len(found[0]["events"])) == (25, 301)
+    assert [len(each["events"]) for each in found] == [301]
 
 
 @pytest.mark.parametrize("waits", [True, False])

@@ -124,13 +124,6 @@ def said(*uses, elapsed=42.0):
         ([GOOD], "good", "The device was used: dev0 93 % of 42.0 s."),
         ([GOOD, model.Use("dev1", "cuda:1", "used", busy=0.91)], "good",
          "Both devices were used: dev0 93 %, dev1 91 % of 42.0 s."),
-        ([GOOD, model.Use("dev1", "cpu:1", "used", busy=0.1)], "good",
-         "Both devices were used: dev0 93 %, dev1 10 % of 42.0 s."),
-        ([HALF, model.Use("dev1", HALF.device, "used", busy=0.61)], "good",
-         "Both devices were used: dev0 39 %, dev1 61 % of 42.0 s."),
-        ([HALF, model.Use("dev1", "cuda:1", "used", busy=0.61)], "below",
-         ("Both devices were used: dev0 39 %, dev1 61 % of 42.0 s. "
-          "Together they did the work of one.")),
         ([GOOD, model.Use("dev1", "cuda:1", "not-used", busy=0.0)], "below",
          "dev1 was not used. Busy: dev0 93 % of 42.0 s."),
         ([HALF, model.Use("dev1", "cuda:1", "not-used")], "below",
