@@ -247,7 +247,7 @@ class Inside:
     def sides(self) -> Iterator[Side]:
         """Yield the copy engine, a kernel, and PyTorch where it is."""
         session = self.session
-        kernel = session.prepare("copy", self.there, self.here, size=self.count)
+        kernel = session.prepare("scaled", self.here, 1.0, self.there, size=self.count)
         yield Side("gpumap", lambda count: session.copy(self.here, self.there, count),
                    session.synchronize)  # fmt: skip
         yield Side("kernel", looped(kernel), session.synchronize)

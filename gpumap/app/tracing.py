@@ -52,26 +52,13 @@ def trace_script(
         env = dict(program.env)
         if option is not None:
             env["GPUMAP_CONTEXTS"] = read_map(record.draft, Where(option=option)).text
-        with _folder() as folder:
+        with TemporaryDirectory(prefix="gpumap-") as folder:
             target = Path(folder) / "trace.json"
             env[TRACE] = f"{os.getpid()}:{target}"
             command = (sys.executable, str(path), *arguments)
             ending, code = run_alone(program, Job("script", sys.executable, command, env))
             found = io.read(target) if target.exists() else None
         _take(record.draft, ending, code, found)
-
-
-def _folder() -> TemporaryDirectory[str]:
-    """Return a folder in which the script can leave its trace.
-
-    Raises:
-        SourceError: none can be made.
-    """
-    try:
-        return TemporaryDirectory(prefix="gpumap-")
-    except OSError as error:
-        what = f"there is no folder for the trace: {error.strerror or error}"
-        raise SourceError(what, "let TMPDIR name a folder that can be written to") from error
 
 
 def _take(draft: Draft, ending: Ending, code: int | None, found: Report | None) -> None:
@@ -133,7 +120,8 @@ def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
             found.setdefault((binding.device.id, binding.device.backend), binding.device)
         draft.devices = tuple(found.values())
         try:
-            traces.append(_traced(number, context, contexts[0]))
+            about = (number, context.bindings, context.policy, context.closed)
+            traces.append(Trace(*about, tuple(context.trace)))
             draft.result = Watched(tuple(traces))
             if not context.closed:
                 context.synchronize()  # raises errors that were not checked yet
@@ -141,10 +129,3 @@ def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
             for each in error.diagnostics:
                 message = f"context {number}: {each.message}"
                 draft.refuse(replace(each, message=message, span=None), error.exit_code)
-
-
-def _traced(number: int, context: Context, first: Context) -> Trace:
-    simulated = any(b.device.simulated for b in (*context.bindings, *first.bindings))
-    opened = None if simulated else context.origin - first.origin
-    about = (number, context.bindings, context.policy, opened, context.closed)
-    return Trace(*about, tuple(context.trace))

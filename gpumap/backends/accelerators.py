@@ -49,8 +49,7 @@ def accelerator(
         cuda: NVML and the driver, of which one of NVIDIA's is asked for.
     """
     if kind is Kind.CUDA:
-        driver = cuda.driver.version if cuda.driver else 0
-        return cuda_device(backend, ordinal, told, host, cuda, version_text(driver))
+        return _cuda_device(backend, ordinal, told, host, cuda)
     pci = pci_address(told.address or "")
     identity = f"pci:{pci}" if pci else f"uuid:{told.uuid}" if told.uuid else f"{kind}:{ordinal}"
     return _described(backend, kind, ordinal, told, host, pci, identity)
@@ -77,19 +76,8 @@ def _described(
     )
 
 
-def cuda_device(
-    backend: str, ordinal: int, told: Told, host: Host, cuda: Cuda, version: str | None
-) -> Device:
-    """Return the CUDA device with that number in this process.
-
-    Args:
-        backend: the library that lists it.
-        ordinal: its number.
-        told: what the library tells of it.
-        host: whose PCI bus it is on.
-        cuda: NVML and the driver.
-        version: of the driver, where NVML tells none.
-    """
+def _cuda_device(backend: str, ordinal: int, told: Told, host: Host, cuda: Cuda) -> Device:
+    """Return the CUDA device with that number in this process."""
     listed = cuda.driver.devices[ordinal : ordinal + 1] if cuda.driver else ()
     address = told.address or next((each.pci for each in listed), None) or f"cuda:{ordinal}"
     pci = pci_address(address) or address.lower()
@@ -100,6 +88,7 @@ def cuda_device(
     memory = part if mig else gpu
     identity = f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"
     found = _described(backend, Kind.CUDA, ordinal, told, host, pci, identity)
+    version = version_text(cuda.driver.version) if cuda.driver else None
     drivers = (gpu.driver if gpu else None, version)
     return replace(
         found,
@@ -107,7 +96,7 @@ def cuda_device(
         memory_free=memory.memory_free if memory else None,
         numa_node=gpu.numa_node if gpu and found.numa_node is None else found.numa_node,
         driver=", ".join(filter(None, drivers)) or None,
-        facts=_facts(told.capability, gpu, pci, mig=mig),
+        facts=_facts(told.capability, gpu, mig=mig),
     )
 
 
@@ -140,11 +129,7 @@ def _uuid(
     return f"MIG-{digits}" if mig else f"GPU-{digits}"
 
 
-def _facts(
-    capability: tuple[int, int], gpu: NvmlGpu | None, pci: str, *, mig: bool
-) -> dict[str, Param]:
+def _facts(capability: tuple[int, int], gpu: NvmlGpu | None, *, mig: bool) -> dict[str, Param]:
     facts: dict[str, Param] = {"compute_capability": "{}.{}".format(*capability), "mig": mig}
-    if mig:
-        facts["parent"] = " ".join(filter(None, (gpu.name, gpu.uuid) if gpu else (pci,)))
     figures = {key: getattr(gpu, key, None) for key in _OF_NVML}
     return facts | {key: value for key, value in figures.items() if value is not None}

@@ -264,11 +264,24 @@ class Session(ABC):
         sizes = check_shapes(a.shape, b.shape, out.shape, transpose)
         if tf32:
             require(self, "tf32", "TF32 products")
+        if 0 in sizes:  # which BLAS libraries refuse, or do not document
+            self._scale(out, beta**repeat)
+            return
         self._multiply((a, b, out, sizes, transpose, alpha, beta, tf32), repeat)
+
+    def _scale(self, out: Any, factor: float) -> None:
+        """Multiply a buffer, by way of the host; a factor of 0 does not read it."""
+        scaled = np.zeros(out.shape, out.dtype)
+        if factor != 0.0:
+            self.download(out, scaled)
+            self.synchronize()
+            scaled *= factor
+        self.upload(scaled, out)
+        self.synchronize()  # the host's array ends with this function
 
     @abstractmethod
     def _multiply(self, product: Product, repeat: int) -> None:
-        """Queue a product whose shapes fit, `repeat` times."""
+        """Queue a product whose shapes fit, and that has terms, `repeat` times."""
 
     def run(self, kernel: str, *arguments: Any, size: int) -> None:
         """Queue a kernel of `gpumap.kernels` over `size` elements."""

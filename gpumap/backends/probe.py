@@ -128,12 +128,13 @@ def _wrong(
 ) -> tuple[str, str, ProbeCode] | None:
     """Return how a driver failed a child, the fix and the code; None where it did not."""
     if child.code is None:
-        return _unanswered(name, limit, framework=framework)
+        fix = "`gpumap devices` tries again: kernels that are compiled stay in the driver's cache"
+        return f"its driver did not answer within {limit:g} s", fix, "no-answer"
     if child.code < 0:
         fix = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS"
         if framework:
             fix = pip("install", "--force-reinstall", name)
-        return f"its driver crashed while {{}} ({_signal_name(-child.code)})", fix, "crashed"
+        return f"its driver crashed while {{}} ({signal.strsignal(-child.code)})", fix, "crashed"
     return None
 
 
@@ -160,18 +161,6 @@ def _unimported(name: str, limit: float, most: float) -> tuple[str, str, ProbeCo
     if limit < most:
         fix += f"; --backend {name} waits longer"
     return f"its import did not end within {limit:g} s", fix, "no-answer"
-
-
-def _unanswered(
-    name: str, limit: float, root: Path = Path("/"), *, framework: bool = False
-) -> tuple[str, str, ProbeCode]:
-    """Return why a child was ended: its driver hangs, or compiles for the first time."""
-    fix = "`gpumap devices` tries again: kernels that are compiled stay in the driver's cache"
-    if name == "cupy" or (root / "proc/driver/nvidia").exists():
-        fix += "; nvidia-persistenced keeps GPUs of NVIDIA ready"
-    elif not framework:
-        fix += "; OCL_ICD_VENDORS leaves a driver of /etc/OpenCL/vendors out"
-    return f"its driver did not answer within {limit:g} s", fix, "no-answer"
 
 
 def in_child(
@@ -238,7 +227,7 @@ def run_child(
             )
         finally:
             process_control.kill_children(mark.encode())  # a driver may make sessions of its own
-        return Ended(_text(answer), code, _text(errors))
+        return Ended(_so_far(answer), code, _so_far(errors))
 
 
 def end_all() -> None:
@@ -309,23 +298,10 @@ def _so_far(file: IO[bytes]) -> str:
     return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")
 
 
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(_ANSWERED).decode(errors="replace")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 @contextmanager
 def answering(descriptor: int) -> Iterator[Callable[[Any], object]]:
     """Be a child, which ends with its parent: yield what writes a noun, a line of `descriptor`."""
-    if (prctl := process_control.prctl()) is not None:
-        prctl(process_control.PARENT_DEATH, signal.SIGKILL)  # who hangs in a driver must not stay
+    process_control.die_with_parent(signal.SIGKILL)  # who hangs in a driver must not stay
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as file:
         yield lambda noun: file.write(f"{json.dumps(plain(noun))}\n")
 

@@ -81,11 +81,7 @@ class PygpuSession(PlainMarks):
         """Queue a product with CLBlast or cuBLAS."""
         from pygpu import blas
 
-        a, b, out, (rows, columns, inner), transpose, alpha, beta, _ = product
-        if not rows * columns * inner:  # a BLAS refuses matrices of nothing
-            for _ in range(repeat):
-                self._scale(out, beta)
-            return
+        a, b, out, _, transpose, alpha, beta, _ = product
         if out.dtype != "float32":
             require(self, out.dtype.name, f"{out.dtype} products")
         with third_party_errors(self.device):
@@ -106,14 +102,6 @@ class PygpuSession(PlainMarks):
         if self._context is not None:
             self.synchronize()
             self._context = None
-
-    def _scale(self, out: NativeBuffer, beta: float) -> None:
-        """Multiply a buffer on the host: only a product without terms comes to this."""
-        scaled = np.zeros(out.shape, out.dtype)
-        if beta != 0.0:
-            self.download(out, scaled)
-            scaled *= beta
-        self.upload(scaled, out)
 
     def _note(self, target: NativeBuffer) -> None:
         self._written[id(target.native)] = target.native

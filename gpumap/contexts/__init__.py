@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from gpumap.contexts.array import HOST, Array, elementwise, place, product
-from gpumap.contexts.memory import Memory, Tracer, number, plain
+from gpumap.contexts.memory import Memory, Tracer, plain
 from gpumap.errors import (
     ContextError,
     DtypeError,
     ImplicitTransfer,
-    OutOfMemory,
     TargetError,
-    Unsupported,
 )
 from gpumap.kernels import KERNELS
 
@@ -34,8 +32,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, TraceEvent
 
 Policy = Literal["visible", "strict"]
-_DTYPES = ("float16", "float32", "float64")
-_WORDS = {"U": "text", "S": "bytes", "O": "objects"}  # kinds of NumPy's, where it has "str32"
+_DTYPES = ("float32", "float64")
 
 
 class Context:
@@ -73,14 +70,13 @@ class Context:
     def shared(self, array: Any, target: str | None = None) -> Array:
         """Return a copy of host data at `target`, a name of the map or "cpu".
 
-        Any shape, strides and byte order; float16, float32 or float64, where the device has it.
+        Any shape, strides and byte order; float32 or, where the device has it, float64.
         Where the map has one name, that is the default.
 
         Raises:
             TargetError: there is no such name, or none is given and the map has several.
             DtypeError: another type of elements, one that the device has not, or a masked array.
-            ShapeError: lists in a list have different lengths.
-            OutOfMemory: the device, or the host, has no room.
+            OutOfMemory: the device has no room.
         """
         with self._ready():
             target = self._target(target)
@@ -176,19 +172,9 @@ class Context:
             return self._tracer.events()
 
     @property
-    def origin(self) -> float:
-        """Return the clock's time at which it was opened: its trace counts from there."""
-        return self._tracer.origin
-
-    @property
     def closed(self) -> bool:
         """Return whether it gave its devices back."""
         return self._closed
-
-    @property
-    def live(self) -> int:
-        """Return the number of arrays that hold memory of a device."""
-        return self._memory.live
 
     def synchronize(self) -> None:
         """Wait for every device; raises what went wrong on one."""
@@ -233,13 +219,8 @@ class Context:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def __reduce__(self) -> Any:
-        message = "a context cannot be pickled, nor copied: its devices are this process's"
-        raise Unsupported(message, "open another one: gpumap.open()")
-
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{self.live} array{'s' * (self.live != 1)}"
-        return f"<gpumap.Context {', '.join(self.names)}: {state}>"
+        return f"<gpumap.Context {', '.join(self.names)}{': closed' * self._closed}>"
 
     # --- how
 
@@ -249,7 +230,6 @@ class Context:
 
         Raises:
             ContextError: it is closed, or this is a fork of the process that opened it.
-            OutOfMemory: the host has no room for what the operation needs.
         """
         if self._process != os.getpid():  # before the lock: another thread may hold it for ever
             fix = "open another context in the child process"
@@ -257,12 +237,7 @@ class Context:
         with self._lock:
             if self._closed:
                 raise ContextError("the context is closed", "use it inside the `with`")
-            try:
-                yield
-            except MemoryError as error:
-                why = f": {error}" if str(error) else ""
-                fix = "use smaller arrays, or float32 for float64"
-                raise OutOfMemory(f"the host has no room{why}", fix) from error
+            yield
 
     def _target(self, target: str | None) -> str:
         """Return a target, or the only name of the map where none is given."""
@@ -298,12 +273,7 @@ class Context:
         has = _DTYPES if target == HOST else ("float32", *self._sessions[target].features)
         there = [dtype for dtype in _DTYPES if dtype in has]
         if dtype.name not in there:
-            fix = f"convert them: .astype('float32'); there is {', '.join(there)}"
-            if dtype.kind not in "biufc":  # text, objects, dates: nothing to convert
-                fix = f"give numbers; there is {', '.join(there)}"
-                raise DtypeError(
-                    f"an array holds numbers, not {_WORDS.get(dtype.kind, dtype.name)}", fix
-                )
+            fix = f"give numbers, by .astype('float32') for example; there is {', '.join(there)}"
             raise DtypeError(f"{target} holds no {dtype.name}", fix)
 
     def _operands(self, operands: Sequence[Any]) -> list[Array]:
@@ -319,7 +289,7 @@ class Context:
         (dtype,) = types
         arrays = iter(found)
         return [
-            self._memory.on_host(number(x, dtype)) if isinstance(x, (int, float))
+            self._memory.on_host(np.asarray(x, dtype)) if isinstance(x, (int, float))
             else next(arrays) for x in operands
         ]  # fmt: skip
 

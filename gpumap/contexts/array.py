@@ -18,7 +18,7 @@ to mean `is`. So what falls back on `==` raises where `is` has not found it: `x 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpumap.errors import ContextError, ShapeError, Unsupported
 
@@ -86,42 +86,27 @@ def product(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, int]:
     return a[0], b[1]
 
 
-class _Owner(Protocol):
-    """A context as its arrays use it."""
-
-    def transferred(self, array: Array, target: str) -> Array: ...
-    def fetched(self, array: Array, *, implicit: bool = False) -> Any: ...
-    def summed(self, array: Array) -> Array: ...
-    def dot(self, a: Any, b: Any) -> Array: ...
-    def elementwise(self, kernel: str, operands: tuple[Any, ...]) -> Array: ...
-    def wait(self, array: Array) -> None: ...
-
-
 class Array:
-    """Numbers in C order, float32, float64 or float16; made by `Context.shared` and by operations.
+    """Numbers in C order, float32 or float64; made by `Context.shared` and by operations.
 
     What it was made by may still run on its device: `numpy` waits for it.
 
     Attributes:
+        context: the `Context` that it belongs to.
         held: the backend's buffer, or an ndarray of the host; None when the context is closed.
     """
 
     __array_priority__ = 1000  # so that NumPy leaves `ndarray + Array` to us
-    __slots__ = ("__weakref__", "_context", "_dtype", "_shape", "_target", "held")
+    __slots__ = ("__weakref__", "_dtype", "_shape", "_target", "context", "held")
 
     def __init__(
-        self, context: _Owner, target: str, shape: tuple[int, ...], dtype: Any, held: Any
+        self, context: Any, target: str, shape: tuple[int, ...], dtype: Any, held: Any
     ) -> None:
-        self._context = context
+        self.context = context
         self._target = target
         self._shape = shape
         self._dtype: np.dtype[Any] = dtype
         self.held = held
-
-    @property
-    def context(self) -> Any:
-        """Return the `Context` that it belongs to."""
-        return self._context
 
     @property
     def target(self) -> str:
@@ -153,18 +138,13 @@ class Array:
         """Return the bytes of its elements."""
         return self.size * self.dtype.itemsize
 
-    @property
-    def ndim(self) -> int:
-        """Return the number of axes."""
-        return len(self.shape)
-
     def transfer(self, target: str) -> Array:
         """Return a copy at `target`, a name of the map or "cpu"; itself if it is there already.
 
         Raises:
             TargetError: there is no such name.
         """
-        return self._context.transferred(self, target)
+        return self.context.transferred(self, target)  # type: ignore[no-any-return]
 
     def to(self, target: str) -> Array:
         """Return a copy at `target`; the same as `transfer`."""
@@ -177,7 +157,7 @@ class Array:
             DeviceError: what went wrong on its device, also in an operation before.
             ContextError: the context is closed.
         """
-        found: np.ndarray[Any, Any] = self._context.fetched(self)
+        found: np.ndarray[Any, Any] = self.context.fetched(self)
         return found
 
     def maximum(self, other: Array | np.ndarray[Any, Any] | Number) -> Array:
@@ -202,7 +182,7 @@ class Array:
 
     def sum(self) -> Array:
         """Return the sum of all elements, of shape ()."""
-        return self._context.summed(self)
+        return self.context.summed(self)  # type: ignore[no-any-return]
 
     def __add__(self, other: Any) -> Array:
         return self._with("add", self, other)
@@ -229,10 +209,10 @@ class Array:
         return self._with("div", other, self)
 
     def __matmul__(self, other: Any) -> Array:
-        return self._context.dot(self, other)
+        return self.context.dot(self, other)  # type: ignore[no-any-return]
 
     def __rmatmul__(self, other: Any) -> Array:
-        return self._context.dot(other, self)
+        return self.context.dot(other, self)  # type: ignore[no-any-return]
 
     def __neg__(self) -> Array:
         return self._with("mul", self, -1.0)  # exact; 0 - x would make +0.0 of 0.0
@@ -244,18 +224,18 @@ class Array:
 
     def __float__(self) -> float:
         """Return its only element, by an implicit transfer where it is on a device."""
-        return float(self._context.fetched(self, implicit=True).item())
+        return float(self.context.fetched(self, implicit=True).item())
 
     def __int__(self) -> int:
         """Return its only element without its fraction, by an implicit transfer as for a float."""
-        return int(self._context.fetched(self, implicit=True).item())
+        return int(self.context.fetched(self, implicit=True).item())
 
     def __bool__(self) -> bool:
         """Return whether its only number is not 0, by an implicit transfer as for a float."""
         if self.shape:
             fix = "fetch it and say which: .numpy().any() or .numpy().all()"
             raise TypeError(f"an array of shape {self.shape} is neither true nor false: {fix}")
-        return bool(self._context.fetched(self, implicit=True).item())
+        return bool(self.context.fetched(self, implicit=True).item())
 
     __hash__ = object.__hash__  # by identity: `==` raises
 
@@ -274,15 +254,11 @@ class Array:
         """
         if copy is False:
             raise ValueError("an array on a device cannot become NumPy's without a copy")
-        found: np.ndarray[Any, Any] = self._context.fetched(self, implicit=True)
+        found: np.ndarray[Any, Any] = self.context.fetched(self, implicit=True)
         return found if dtype is None else found.astype(dtype)
 
     def __copy__(self) -> Array:
         return self  # immutable
-
-    def __reduce__(self) -> Any:
-        message = "an array of a context cannot be pickled, nor copied deeply: its .numpy() can"
-        raise Unsupported(message, "use .numpy(), and context.shared() where it is needed")
 
     def __dlpack__(self, **options: Any) -> Any:
         """Return a DLPack capsule of the memory itself, where the backend's arrays have one.
@@ -291,7 +267,7 @@ class Array:
         those that go by its methods. No policy refuses it, as nothing is moved.
         """
         native = self._exported()
-        self._context.wait(self)
+        self.context.wait(self)
         return native.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -309,7 +285,7 @@ class Array:
         return f"<gpumap.Array {self.shape} {self.dtype} on {where}>"
 
     def _with(self, kernel: str, *operands: Any) -> Array:
-        return self._context.elementwise(kernel, operands)
+        return self.context.elementwise(kernel, operands)  # type: ignore[no-any-return]
 
     def _exported(self) -> Any:
         if self.held is None:

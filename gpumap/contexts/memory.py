@@ -12,7 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from gpumap.contexts.array import HOST, Array
-from gpumap.errors import DeviceError, DtypeError, GpumapError, ShapeError
+from gpumap.errors import DeviceError, DtypeError
 from gpumap.model import TraceEvent
 
 if TYPE_CHECKING:
@@ -34,14 +34,9 @@ class Memory:
         self._tracer = tracer
         self._arrays: WeakSet[Array] = WeakSet()
 
-    @property
-    def live(self) -> int:
-        """Return the number of arrays that hold memory of a device."""
-        return sum(a.held is not None and a.target != HOST and a.size > 0 for a in self._every())
-
     def forget(self) -> None:
         """Let every array go of what it holds."""
-        for array in self._every():
+        for array in list(self._arrays):
             array.held = None
 
     def made(self, target: str, shape: tuple[int, ...], dtype: Any, held: Any) -> Array:
@@ -97,50 +92,19 @@ class Memory:
             session.copy(array.held, out.held)
         return out
 
-    def _every(self) -> list[Array]:
-        return list(self._arrays)
-
 
 def plain(data: Any) -> Any:
     """Return anything that NumPy makes an array of, in C order and the machine's byte order.
 
     Raises:
-        ShapeError: lists in a list have different lengths.
-        DtypeError: NumPy makes no array of it, or it is masked: the mask would be lost.
+        DtypeError: it is masked: the mask would be lost.
     """
     if isinstance(data, np.ma.MaskedArray):
         raise DtypeError("a masked array would lose its mask", "fill it before: .filled(0)")
-    source = _array(data)
+    if isinstance(data, (list, tuple)):  # NumPy 1.24 warns of an array that is no sequence
+        data = [np.asarray(one) if hasattr(one, "__array__") else one for one in data]
+    source = np.asarray(data)
     return np.asarray(source, source.dtype.newbyteorder("="), order="C")
-
-
-def number(value: float, dtype: Any) -> Any:
-    """Return a plain number as an array of shape ().
-
-    Raises:
-        DtypeError: an integer beyond every number of that type.
-    """
-    try:
-        return np.asarray(value, dtype)
-    except OverflowError as error:
-        bits = int(value).bit_length()
-        fix = "use a smaller number"
-        raise DtypeError(f"an integer of {bits} bits does not fit into {dtype}", fix) from error
-
-
-def _array(data: Any) -> Any:
-    try:
-        if isinstance(data, (list, tuple)):  # NumPy 1.24 warns of an array that is no sequence
-            data = [np.asarray(one) if hasattr(one, "__array__") else one for one in data]
-        return np.asarray(data)
-    except GpumapError:  # of an array of ours inside the data
-        raise
-    except ValueError as error:
-        fix = "give each list in a list the same length"
-        raise ShapeError(f"no array: {error}", fix) from error
-    except (TypeError, OverflowError) as error:
-        fix = "give an ndarray, or lists of numbers"
-        raise DtypeError(f"no array: {error}", fix) from error
 
 
 What = Literal["operation", "transfer"]
@@ -235,8 +199,5 @@ def _shown(line: Line | None) -> str | None:
     if line is None:
         return None
     path, number = line
-    try:
-        inside = os.path.relpath(path)
-    except (OSError, ValueError):  # the folder is gone; another drive
-        inside = os.pardir
+    inside = os.path.relpath(path)
     return f"{path if inside.startswith(os.pardir) else inside}:{number}"

@@ -138,8 +138,6 @@ def lacking_lanes(link: LinkState) -> str | None:
     """Return how many lanes a link uses, if those are fewer than it could; None: all are in use."""
     if link.width and link.max_width and link.width < link.max_width:
         return f"{link.width} of {link.max_width} lanes"
-    if link.narrow is not None:
-        return f"{link.narrow[1]} of {link.width} lanes at the bridge {link.narrow[0]}"
     return None
 
 

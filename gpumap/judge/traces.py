@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Trace, TraceEvent
 
-    Intervals = list[tuple[float, float]]  # disjoint, in time order
-
 HOST = "host"
 TARGET = "cpu"  # of an event in host memory; no name of a map is called so
 _ARROW = "->"  # from one name to another; no name of a map holds it
@@ -111,23 +109,6 @@ def summary(trace: Trace) -> Summary:
     )
 
 
-def union(events: Iterable[TraceEvent]) -> Intervals:
-    """Return when at least one of the events ran; those without times are passed over."""
-    known = ((e.start, e.stop) for e in events)
-    merged: Intervals = []
-    for start, stop in sorted((a, b) for a, b in known if a is not None and b is not None):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], stop)
-        else:
-            merged.append((start, stop))
-    return merged
-
-
-def length(intervals: Intervals) -> float:
-    """Return the sum of their lengths in seconds."""
-    return sum(stop - start for start, stop in intervals)
-
-
 def _implicit(events: Iterable[TraceEvent]) -> Iterable[Ran]:
     implicit = (event for event in events if event.implicit and event.kind == "transfer")
     for group in _groups(implicit, lambda event: (*_SORT(event), event.shape, event.line)):
@@ -165,8 +146,7 @@ def _busy(
     for binding in trace.bindings:
         names.setdefault(binding.device.id, []).append(binding.name)
     for device, events in by_device.items():
-        unknown = any(_seconds(event) is None for event in events)
-        seconds = None if unknown else length(union(events))
+        seconds = total(map(_seconds, events))  # a queue is in order: no two at the same time
         share = None if seconds is None or not span else min(seconds / span, 1.0)
         yield Busy(device, tuple(names.get(device, ())), len(events), seconds, share)
 

@@ -8,7 +8,7 @@ dtype. `size` is the number of elements that a kernel works on, and no `buffer` 
 for the other extents, which NumPy sees and a compiler can unroll.
 
 What ends in `_cyclic` repeats the shorter of its operands: each comes with its number of elements.
-Sixteen bits are read, computed in 32 and rounded once.
+Elements are of float32 or float64.
 """
 
 from __future__ import annotations
@@ -64,12 +64,9 @@ class Kernel:
             raise ValueError(f"{self.name}: a buffer has fewer than {size} elements")
         return shared
 
-    def parts(self, size: int, dtype: Any) -> int:
-        """Return among how many groups a reduction is divided; several leave a result each.
-
-        Results of sixteen bits would be rounded twice: those come from one group.
-        """
-        if self.group is None or dtype.itemsize == 2:  # noqa: PLR2004 - bytes
+    def parts(self, size: int) -> int:
+        """Return among how many groups a reduction is divided; several leave a result each."""
+        if self.group is None:
             return 1
         return min(-(-size // _SHARE), _PARTS) or 1
 
@@ -90,14 +87,13 @@ class Kernel:
         return "".join(map(text, (f"{dialect}.h", "each.h", self.file)))
 
 
-def _copy(out: Any, source: Any) -> None:
-    out[:] = source
+def _fill(out: Any, value: Any) -> None:
+    out[:] = value
 
 
 def _sum(a: Any, out: Any) -> None:
-    narrow = a.dtype.itemsize == np.dtype("f2").itemsize
     with np.errstate(all="ignore"):  # as a device, which warns of nothing
-        out[0] = a.sum(dtype=np.float32 if narrow else a.dtype)
+        out[0] = a.sum()
 
 
 def _ufunc(name: str) -> Callable[..., None]:
@@ -135,16 +131,14 @@ def _repeated(array: Any, size: int) -> Any:
 
 def _chain(x: Any, w: Any, b: Any, out: Any) -> None:
     """Write log(exp(relu(x.w + b))), operation by operation; exp overflows where it overflows."""
-    narrow = x.dtype.itemsize == np.dtype("f2").itemsize
-    w, b = (a.astype(np.float32) if narrow else a for a in (w, b))
     with np.errstate(all="ignore"):  # as a device, which warns of nothing
         for start in range(0, len(x), _ROWS):
             rows = slice(start, start + _ROWS)
-            y = (x[rows].astype(np.float32) if narrow else x[rows]) @ w
+            y = x[rows] @ w
             y += b
             np.maximum(y, y.dtype.type(0), out=y)
             np.exp(y, out=y)
-            np.log(y, out=out[rows], casting="same_kind")
+            np.log(y, out=out[rows])
 
 
 def _chain_constants(given: Sequence[Any], size: int) -> Mapping[str, int]:
@@ -184,22 +178,15 @@ _TRAINING: list[Kernel] = []
 def in_parts(function: Callable[..., None]) -> Callable[..., None]:
     """Let a function have one part of its arrays at a time: temporaries stay in a core's cache.
 
-    Numbers of 16 bits are computed in 32, and rounded once; as a device it warns of nothing.
+    As a device it warns of nothing.
     """
 
     @wraps(function)
     def by_parts(*arguments: Any) -> None:
-        narrow = arguments[0].dtype.itemsize == np.dtype("f2").itemsize
         with np.errstate(all="ignore"):
             for at in range(0, arguments[0].size, _CACHED):
                 part = slice(at, at + _CACHED)
-                given = [a[part] if isinstance(a, np.ndarray) else a for a in arguments]
-                wide = [a.astype("f4") if narrow and isinstance(a, np.ndarray) else a
-                        for a in given]  # fmt: skip
-                function(*wide)
-                for array, computed in zip(given, wide, strict=True):
-                    if array is not computed:
-                        array[:] = computed
+                function(*(a[part] if isinstance(a, np.ndarray) else a for a in arguments))
 
     return by_parts
 
@@ -298,8 +285,7 @@ KERNELS = {
     for kernel in (
         *_arithmetic(),
         *_TRAINING,
-        Kernel("fill", ("buffer", "scalar"), _copy),
-        Kernel("copy", ("buffer", "buffer"), _copy),
+        Kernel("fill", ("buffer", "scalar"), _fill),
         Kernel(
             "chain",
             ("matrix", "matrix", "matrix", "matrix"),

@@ -1,9 +1,5 @@
 // The CUDA C++ dialect of the kernels in .c files.
 
-#ifdef HALF
-#include <cuda_fp16.h>
-#endif
-
 #define KERNEL extern "C" __global__ void
 #define FUNCTION static __device__ __forceinline__
 #define GLOBAL

@@ -8,15 +8,6 @@ KERNEL fill(GLOBAL ELEMENT *out, const ulong out_at, const ELEMENT value, const 
     REST out[out_at + i] = value;
 }
 
-KERNEL copy(GLOBAL ELEMENT *out, const ulong out_at, GLOBAL const ELEMENT *from,
-            const ulong from_at, const ulong size) {
-    SHARE;
-    WHOLE PUT(TAKE(from + from_at + i), out + out_at + i);
-    REST out[out_at + i] = from[from_at + i];
-}
-
-// What only numbers with a fraction can do.
-#ifdef REAL
 #define BINARY(NAME, RESULT) \
     KERNEL NAME(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT *b, \
                 const ulong b_at, GLOBAL ELEMENT *out, const ulong out_at, const ulong size) { \
@@ -102,4 +93,3 @@ KERNEL sum(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL ELEMENT *out, const
     if (LANE == 0) out[out_at + GROUP_ID] = (ELEMENT)parts[0];
 #endif
 }
-#endif

@@ -22,7 +22,7 @@ from gpumap.machine.topology import Tree, number, pci_address, positive
 from gpumap.model import Around, LinkState, Others, Process, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from gpumap.machine.topology import Topology
     from gpumap.model import Device
@@ -46,68 +46,44 @@ class Look:
     larger of both counts. Named is only what a user can end: no thread of the kernel's.
     """
 
-    def __init__(
-        self,
-        ours: Collection[int] = (),
-        system: Any = None,
-        around: Callable[[], Around] | None = None,
-    ) -> None:
-        """Look for the first time.
-
-        Args:
-            ours: processes that belong to this one, beside those that it has started.
-            system: replaces the module `psutil`.
-            around: replaces what the kernel's counters say.
-        """
+    def __init__(self, ours: Collection[int] = ()) -> None:
+        """Look for the first time; `ours` are processes that belong to this one, beside its own."""
         self._ours = frozenset(ours)
-        self._system = system or _psutil()
-        self._around = around or Neighbours(ours=ours).read
-        self._before, self._began = _times(self._system, self._ours), time.monotonic()
+        self._around = Neighbours(ours=ours)
+        self._before, self._began = _times(self._ours), time.monotonic()
 
-    def read(self, *, scripts: bool = False, least: float = 0.0) -> Others:
-        """Return what they took since, with the scripts that they run if that is requested.
-
-        No time is shorter than `least` seconds.
-        """
-        after = _times(self._system, self._ours)
-        passed = max(time.monotonic() - self._began, least, _TICK)
-        foreign = self._around().foreign or 0.0
+    def read(self, *, scripts: bool = False) -> Others:
+        """Return what they took since, with the scripts that they run if that is requested."""
+        after = _times(self._ours)
+        passed = max(time.monotonic() - self._began, _TICK)
+        foreign = self._around.read().foreign or 0.0
         used = {who: (after[who] - self._before.get(who, 0.0)) / passed for who in after}
         most = sorted((who for who in used if used[who] > 0.0), key=lambda who: -used[who])
-        known = ((who, name_of(who[0], self._system, script=scripts)) for who in most)
+        known = ((who, name_of(who[0], script=scripts)) for who in most)
         named = ((who, name) for who, name in known if name)
         found = tuple(Process(who[0], name, used[who]) for who, name in islice(named, _NAMED))
         every = os.cpu_count() or 1
         return Others(min(max(sum(used.values()), foreign), every), every, found)
 
 
-def others(
-    sleep: Callable[[float], None] = time.sleep,
-    system: Any = None,
-    around: Callable[[], Around] | None = None,
-) -> Others:
-    """Look for half a second at what other processes do, and which scripts they run.
-
-    Args:
-        sleep: lets the time pass.
-        system: replaces the module `psutil`.
-        around: replaces what the kernel's counters say.
-    """
-    look = Look((), system, around)
-    sleep(_LOOK)
-    return look.read(scripts=True, least=_LOOK)
+def others() -> Others:
+    """Look for half a second at what other processes do, and which scripts they run."""
+    look = Look()
+    time.sleep(_LOOK)
+    return look.read(scripts=True)
 
 
-def name_of(pid: int, system: Any = None, *, script: bool = True) -> str:
+def name_of(pid: int, *, script: bool = True) -> str:
     """Return what to call a process: its program, and with `script` what it runs if that is plain.
 
     One that has ended, may not be asked, or has no command line (the kernel's own) has no name.
     """
-    system = system or _psutil()
+    import psutil
+
     try:
-        process = system.Process(pid)
+        process = psutil.Process(pid)
         name, line = str(process.name()), process.cmdline()
-    except (system.Error, OSError):
+    except (psutil.Error, OSError):
         return ""
     if not line:
         return ""
@@ -115,15 +91,11 @@ def name_of(pid: int, system: Any = None, *, script: bool = True) -> str:
     return name[:_LONGEST] + (f" {runs[1]}" if runs else "")
 
 
-def _psutil() -> Any:
+def _times(ours: Collection[int]) -> Mapping[tuple[int, float], float]:
+    """Return the CPU seconds of each other process, by its id and start: ids come again."""
     import psutil
 
-    return psutil
-
-
-def _times(system: Any, ours: Collection[int]) -> Mapping[tuple[int, float], float]:
-    """Return the CPU seconds of each other process, by its id and start: ids come again."""
-    listed: Iterable[Any] = system.process_iter(("pid", "ppid", "create_time", "cpu_times"))
+    listed: Iterable[Any] = psutil.process_iter(("pid", "ppid", "create_time", "cpu_times"))
     every = [process.info for process in listed]
     own = _family(every, ours)
     return {
@@ -227,21 +199,16 @@ def _shares(
 
 
 _FOLDER = "sys/bus/pci/devices"
-_LANES = 32  # the most there are; 255 stands for unknown
 
 
 def link_states(devices: Iterable[Device], root: Path = Path("/")) -> dict[str, LinkState]:
     """Return the state of each device's link, by the device's id.
 
-    A scripted device is no part of this machine, whatever its PCI address: nothing is known of it.
+    A scripted device is no part of this machine, whatever its PCI address: it has none.
     """
-    every = list(devices)
-    real = [device for device in every if device.backend != "fake"]
-    found = {device.id: LinkState() for device in every}
-    if real:
-        here = topology.read(root)
-        found |= {device.id: _state(device, here, Tree(root)) for device in real}
-    return found
+    here = topology.read(root)
+    real = (device for device in devices if device.backend != "fake")
+    return {device.id: _state(device, here, Tree(root)) for device in real}
 
 
 def bridges(tree: Tree, address: str) -> tuple[str, ...] | None:
@@ -268,18 +235,9 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
         bridges=above,
         width=width,
         max_width=place.max_link_width if place else _whole(device, "max_link_width"),
-        narrow=next(_narrower(tree, above or (), width), None),
     )
 
 
 def _whole(device: Device, fact: str) -> int | None:
     value = device.facts.get(fact)
     return value if isinstance(value, int) else None
-
-
-def _narrower(tree: Tree, above: Iterable[str], width: int | None) -> Iterator[tuple[str, int]]:
-    """Yield the bridges whose own link has fewer lanes than the device's."""
-    for address in above:
-        lanes = tree.natural(f"{_FOLDER}/{address}/current_link_width")
-        if lanes and width and lanes < min(width, _LANES):
-            yield address, lanes

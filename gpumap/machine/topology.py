@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 
 CPUS_MAX = 65536  # a list that names more is not about processors
@@ -178,16 +178,6 @@ def _width(text: str | None) -> int | None:
     return lanes if lanes is not None and 0 < lanes <= 32 else None  # noqa: PLR2004  255: unknown
 
 
-# 64-bit Arm names no model. Part numbers of servers: util-linux, sys-utils/lscpu-arm.c.
-_ARM_PARTS: dict[tuple[str | None, str | None], str] = {
-    ("0x41", "0xd08"): "Arm Cortex-A72",
-    ("0x41", "0xd0c"): "Arm Neoverse-N1",
-    ("0x41", "0xd40"): "Arm Neoverse-V1",
-    ("0x41", "0xd49"): "Arm Neoverse-N2",
-    ("0x41", "0xd4f"): "Arm Neoverse-V2",
-    ("0xc0", "0xac3"): "Ampere-1",
-}
-PATH_MAX = 4096  # the kernel's own limit: a longer path is no path
 _MOUNT = "sys/fs/cgroup"
 _UNIFIED = (_MOUNT, f"{_MOUNT}/unified")  # the second in systemd's hybrid layout
 _CPU = "sys/devices/system/cpu"
@@ -195,26 +185,10 @@ _NODE = "sys/devices/system/node"
 
 
 def model(tree: Tree) -> str | None:
-    """Return the name of the processor, as far as the system tells."""
-    fields: dict[str, str] = {}
-    for record in records(tree):
-        fields = {**record, **fields}  # the first that says something is right
-    named = (fields.get(key) for key in ("model name", "cpu", "cpu model", "Model", "Hardware"))
-    maker, part = fields.get("CPU implementer"), fields.get("CPU part")
-    arm = _ARM_PARTS.get((maker, part), f"Arm implementer {maker} part {part}")
-    return next(filter(None, named), None) or (arm if maker and part else None)
-
-
-def records(tree: Tree) -> Iterator[Mapping[str, str]]:
-    """Yield the keys and values of each block; blocks are parted by blank lines."""
-    block: dict[str, str] = {}
-    for line in (*(tree.text("proc/cpuinfo") or "").splitlines(), ""):
-        key, _, value = line.partition(":")
-        if key.strip():
-            block.setdefault(key.strip(), value.strip())
-        elif block:
-            yield block
-            block = {}
+    """Return the name of the processor, where the system tells: on x86."""
+    fields = (line.partition(":") for line in (tree.text("proc/cpuinfo") or "").splitlines())
+    names = (value.strip() for key, _, value in fields if key.strip() == "model name")
+    return next(filter(None, names), None)
 
 
 def quota(tree: Tree) -> float | None:
@@ -252,7 +226,7 @@ def _folders(tree: Tree, controller: str) -> Iterator[str]:
 def _memberships(tree: Tree, controller: str) -> tuple[tuple[str, str], ...]:
     """Return the controllers and the path of each line that is about `controller`."""
     lines = (tree.text("proc/self/cgroup") or "").splitlines()
-    fields = (line.split(":", 2) for line in lines if len(line) <= PATH_MAX)
+    fields = (line.split(":", 2) for line in lines)
     found = ((f[1], f[2]) for f in fields if len(f) == 3)  # noqa: PLR2004  number:controllers:path
     return tuple(f for f in found if controller in f[0].split(",")) or ((controller, "/"),)
 
@@ -334,19 +308,11 @@ def allowed(tree: Tree) -> tuple[int, ...]:
     if tree.live and affinity is not None:
         # By process, not 0: a worker that is pinned itself would see its own core alone.
         return tuple(sorted(affinity(os.getpid())))
-    online, listed = set(_online(tree)), tree.allowed() or ()
-    # A mask may hold processors that are off; one without any that is on was not captured here.
-    return tuple(cpu for cpu in listed if cpu in online) or listed or tuple(sorted(online))
+    return tree.allowed() or _online(tree)
 
 
 def _online(tree: Tree) -> tuple[int, ...]:
-    listed = {number(record.get("processor")) for record in records(tree)}
-    return (
-        tree.cpus(f"{_CPU}/online")
-        or tuple(sorted(n for n in listed if n is not None and 0 <= n < CPUS_MAX))
-        or tree.allowed()
-        or tuple(range(os.cpu_count() or 1))
-    )
+    return tree.cpus(f"{_CPU}/online") or tree.allowed() or tuple(range(os.cpu_count() or 1))
 
 
 def _nodes(tree: Tree) -> dict[int, int]:

@@ -382,7 +382,6 @@ class LinkState(Struct, frozen=True):
     bridges: tuple[str, ...] | None = None  # PCI addresses above the device, the root's first
     width: int | None = None  # lanes, as it is now
     max_width: int | None = None
-    narrow: tuple[str, int] | None = None  # a bridge with fewer lanes than the device, and those
 
 
 class Fingerprint(Struct, frozen=True):

@@ -57,15 +57,13 @@ class TraceEvent(
     line: str | None = None
 
 
-class Trace(Struct, frozen=True, rename={"number": "context", "opened": "opened_s"}):
+class Trace(Struct, frozen=True, rename={"number": "context"}):
     """What a program did by one context.
 
     Attributes:
         number: Its number, in the order of opening.
         bindings: Its map: the names, with their devices.
         policy: What it does with operands that are elsewhere: moves them, or refuses.
-        opened: Since the first context was opened; null: on a clock of its own, which is
-            scripted.
         closed: Whether the program closed it.
         events: Everything, in the order of queueing.
     """
@@ -73,7 +71,6 @@ class Trace(Struct, frozen=True, rename={"number": "context", "opened": "opened_
     number: Count
     bindings: tuple[Binding, ...]
     policy: Policy
-    opened: Number | None
     closed: bool
     events: tuple[TraceEvent, ...] = ()
 

@@ -184,7 +184,7 @@ def _accelerator(platform, version="", **more):
     )  # fmt: skip
 
 
-def _found_of(monkeypatch, *natives, processor=True, **variables):
+def _found_of(monkeypatch, *natives, processor=True):
     """Return what the backend finds where JAX has these devices, and a processor or none."""
     own = Native(client=SimpleNamespace(platform="cpu"), local_hardware_id=0, id=0)
 
@@ -197,7 +197,7 @@ def _found_of(monkeypatch, *natives, processor=True, **variables):
     cards = tuple(CudaDevice("A board", f"0000:9{letter}:00.0", None) for letter in "cd")
     monkeypatch.setattr(jax_backend, "library", lambda: jax)
     monkeypatch.setattr(third_party, "driver", lambda: CudaDriver(0, 13000, cards))
-    return JaxBackend(Host(variables, MACHINE)).found()
+    return JaxBackend(Host({}, MACHINE)).found()
 
 
 @pytest.mark.parametrize(("native", "kind", "hardware"), [
@@ -224,40 +224,24 @@ def test_a_device_of_no_kind_hides_no_other(monkeypatch):
 
 
 def test_jax_without_processors_has_its_accelerators(monkeypatch):
-    """JAX_PLATFORMS=cuda leaves processors out, and no count of them is given."""
+    """JAX_PLATFORMS=cuda leaves processors out: no count of them is given."""
     native = _accelerator("gpu", "cuda 12080", compute_capability="9.0")
-    found = _found_of(monkeypatch, native, processor=False, JAX_PLATFORMS="cuda")
+    found = _found_of(monkeypatch, native, processor=False)
     assert [str(device.ref) for device in found.devices] == ["cuda1"]
-    lacking = ("cpu", "rocm", "tpu")
-    assert found.notes == tuple(f"{k}: JAX_PLATFORMS=cuda leaves it out" for k in lacking)
-    assert found.fix == "unset JAX_PLATFORMS"
+    assert found.notes == ()
 
 
 @needs_jax
 @pytest.mark.parametrize(("name", "value", "reason"), [
     ("JAX_NUM_CPU_DEVICES", "many", 'Invalid value "many"'),
-    ("JAX_NUM_CPU_DEVICES", "0", "Unable to initialize backend 'cpu'"),
-    ("JAX_NUM_CPU_DEVICES", "9" * 20, "Unable to initialize backend 'cpu'"),
     ("JAX_PLATFORMS", "no-such", "Unable to initialize backend 'no-such'"),
 ])  # fmt: skip
-def test_a_variable_that_jax_refuses_is_the_fix(name, value, reason):
-    """To install JAX again would change nothing; what it says is cut to a few lines."""
-    bare = {k: v for k, v in os.environ.items() if k not in JaxBackend.variables}
-    found = load("jax", Host(bare | {name: value}, MACHINE)).probe()
+def test_a_variable_that_jax_refuses_is_said(name, value, reason):
+    """In JAX's words, cut to a few lines."""
+    found = load("jax", Host(os.environ | {name: value}, MACHINE)).probe()
     assert found.reason.startswith(f"cannot load: {reason}")
-    assert found.fix == f"unset {name}"
+    assert "the variables that it reads" in found.fix
     assert len(found.reason) < 400
-
-
-@pytest.mark.parametrize(("error", "words"), [
-    (ImportError("libx.so"), "--force-reinstall"),
-    (ModuleNotFoundError("No module named 'jaxlib'"), "jax>=0.5"),
-])  # fmt: skip
-def test_an_import_that_fails_is_not_the_variables_fault(error, words):
-    """What is missing is installed, whatever is set."""
-    backend = JaxBackend(Host({"JAX_PLATFORMS": "cpu"}, MACHINE))
-    backend._error = error
-    assert words in backend.inventory().fix
 
 
 def test_an_error_without_words_has_its_class():

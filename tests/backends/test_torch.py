@@ -11,7 +11,7 @@ from buffers import got, sent
 from flat_report import loads
 from sessions import opened
 
-from gpumap.backends import frameworks, load
+from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.third_party import TABLE, outcome
 from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
@@ -21,13 +21,11 @@ needs_torch = needs("torch")
 
 
 def test_not_installed_is_said_without_a_child(monkeypatch):
-    """Which build it is, its metadata tell, as of one that does not answer."""
     monkeypatch.setattr("gpumap.backends.probe.find_spec", lambda _: None)
     monkeypatch.setattr("gpumap.backends.probe.in_child", None)
-    monkeypatch.setattr(frameworks, "installed", lambda name: f"2.13.0 of {name}")
     found = load("torch", Host({}, MACHINE)).probe()
     assert not found.usable
-    assert (found.reason, found.version) == ("not installed", "2.13.0 of torch")
+    assert found.reason == "not installed"
     assert "torch>=" in found.fix
 
 

@@ -4,8 +4,10 @@ import pytest
 from cases import planned_case
 from worlds import again, case_of, gpu, rows_on, world
 
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.cost_models import HELD_BACK, fits
 from gpumap.bench.transfer import CASES, Params, Transfer, needs
+from gpumap.errors import OutOfMemory
 from gpumap.model import Measurement, Plan, Reason, Samples, Work, replace
 
 SMALL = 400
@@ -123,11 +125,17 @@ def test_large_copies_come_after_the_model_and_one_is_measured_in_any_case():
     assert {case.params["mode"] for case in groups[0].cases} == {"sync", "queued"}
 
 
-def test_memory_that_is_not_to_be_had_is_a_skipped_row():
-    script = gpu(0, features=("kernels", "pinned"), locked=1000)
+def test_memory_that_is_not_to_be_had_is_a_skipped_row(monkeypatch):
+    def host(session, shape, dtype, memory, whole=FakeSession.host):
+        if memory == "pinned" and shape == (4096,):
+            raise OutOfMemory("no more can be locked")
+        return whole(session, shape, dtype, memory)
+
+    monkeypatch.setattr(FakeSession, "host", host)
+    script = gpu(0, features=("kernels", "pinned"))
     rows = rows_on(*made(script, params=params(SMALL, 4096)))
     special = [row for row in rows if row.case.params["memory"] == "pinned"]
-    text = "no pinned host memory for 4096 bytes: the script locks at most 1000 bytes at a time"
+    text = "no pinned host memory for 4096 bytes: no more can be locked"
     assert {(row.case.params["bytes"], row.status, row.reason) for row in special} == {
         (400, "ok", None), (4096, "skipped", Reason("no-host-memory", text)),
     }  # fmt: skip

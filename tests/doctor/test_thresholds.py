@@ -5,12 +5,11 @@ import math
 import pytest
 from test_causes import CORE, GPU, absent, codes, known, named, nvidia
 
-from gpumap.doctor.diagnose import diagnoses
 from gpumap.doctor.evidence import Health, Setting
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.state import Others
 from gpumap.machine.topology import Topology
-from gpumap.model import Estimate, LinkState, replace
+from gpumap.model import Estimate, replace
 
 FLOAT64 = {"theano": {"floatX": Setting("float64", "THEANO_FLAGS")}}
 
@@ -68,14 +67,6 @@ def test_a_cause_begins_beyond_its_bound(code, beyond, within):
 def test_only_yes_marks_a_parent_that_has_the_device(value):
     found = codes(known(named(), variables={"THEANO_GPU_IS_ALREADY_ACTIVE": value}))
     assert found == (["GM108"] if value == "Yes" else [])
-
-
-def test_a_narrow_bridge_is_compared_with_the_lanes_that_the_device_uses():
-    link = LinkState(width=16, max_width=None, narrow=("0000:16:01.0", 8))
-    evidence = known(named(), links={GPU.id: link})
-    assert codes(evidence) == ["GM306"]
-    (found,) = diagnoses(evidence)
-    assert "8 of 16 lanes at the bridge 0000:16:01.0" in found.findings[0].text
 
 
 @pytest.mark.parametrize(("version", "old"), [(11999, True), (12000, False)])

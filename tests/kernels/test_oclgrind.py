@@ -54,10 +54,10 @@ def test_what_is_measured_on_it_is_simulated(gpumap):
 
 @pytest.mark.parametrize("program", ["every", "chain", "products"])
 def test_no_kernel_does_what_it_must_not(tmp_path, program):
-    """At odd offsets, in every type and place, with less and more than a work-item takes."""
+    """At odd offsets, in every place, with less and more than a work-item takes."""
     assert log_of(PROGRAMS[program], tmp_path) == ""
 
 
 def test_a_kernel_that_goes_too_far_is_found(tmp_path):
-    """The check can fail: one byte behind the end."""
+    """The check can fail: one element behind the end."""
     assert "Invalid write" in log_of(PROGRAMS["beyond"], tmp_path)

@@ -4,6 +4,7 @@ import os
 from itertools import count
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from gpumap.machine import state
@@ -92,9 +93,6 @@ def test_what_is_not_counted_is_not_known(sketch, monkeypatch, others, before):
 
 
 class System:
-    class Error(Exception):
-        """Stands in for psutil.Error."""
-
     def __init__(self, *looks, parents=None, **lines):
         self.looks = list(looks)
         self.parents = parents or {}
@@ -109,16 +107,37 @@ class System:
 
     def Process(self, pid):  # noqa: N802  psutil's own name
         if f"p{pid}" not in self.lines:
-            raise self.Error
+            raise psutil.NoSuchProcess(pid)
         line = self.lines[f"p{pid}"]
         return SimpleNamespace(name=lambda: (line or ("kworker",))[0], cmdline=lambda: list(line))
 
 
-def looked(*looks, foreign=None, **lines):
-    return others(lambda _: None, System(*looks, **lines), lambda: Around(foreign))
+@pytest.fixture
+def system(monkeypatch):
+    """Replace the processes that there are, and what the kernel counts of others."""
+
+    def put(*looks, foreign=None, parents=None, **lines):
+        made = System(*looks, parents=parents, **lines)
+        for name in ("process_iter", "Process"):
+            monkeypatch.setattr(psutil, name, getattr(made, name))
+        monkeypatch.setattr(Neighbours, "read", lambda _: Around(foreign))
+
+    return put
 
 
-def test_who_took_how_much():
+@pytest.fixture
+def looked(system, monkeypatch):
+    def look(*looks, **more):
+        system(*looks, **more)
+        ticks = SimpleNamespace(monotonic=count(0, 0.5).__next__, sleep=lambda _: None,
+                                process_time=lambda: 0.0)  # fmt: skip
+        monkeypatch.setattr(state, "time", ticks)
+        return others()
+
+    return look
+
+
+def test_who_took_how_much(looked):
     before = {(n, 1.0): 10.0 for n in range(1, 6)}
     after = {(1, 1.0): 10.0, (2, 1.0): 10.05, (3, 1.0): 10.2, (4, 1.0): 10.1, (5, 1.0): 10.15}
     found = looked(before, after, p3=("python", "train.py"), p4=("b",), p5=("c",))
@@ -128,7 +147,7 @@ def test_who_took_how_much():
     assert [p.cores for p in found.processes] == [pytest.approx(c) for c in (0.4, 0.3, 0.2)]
 
 
-def test_no_other_process_is_none():
+def test_no_other_process_is_none(looked):
     """Processes that rest, that may not be asked, and this one with those that it has started."""
     look = {(1, 1.0): 10.0, (2, 1.0): None, (os.getpid(), 1.0): 0.0}
     assert looked(look, look | {(os.getpid(), 1.0): 9.0}) == Others(0.0, os.cpu_count(), ())
@@ -139,7 +158,7 @@ def test_no_other_process_is_none():
     assert looked({}, {}, foreign=0.75) == Others(0.75, os.cpu_count(), ())
 
 
-def test_only_what_a_user_can_end_is_named():
+def test_only_what_a_user_can_end_is_named(looked):
     """Not what has ended; an id that comes again is another process, new since the first look."""
     found = looked({(7, 1.0): 500.0, (8, 1.0): 3.0}, {(7, 2.0): 0.05}, p7=("new",))
     assert found.processes == (Process(7, "new", pytest.approx(0.1)),)
@@ -157,7 +176,7 @@ def test_only_what_a_user_can_end_is_named():
     (("java", "secret token.py"), "java"), (("x" * 200, "y" * 200 + ".py"), "x" * 40),
     (("kthreadd",), "kthreadd"), (("", ""), ""), ((), ""),
 ])  # fmt: skip
-def test_a_name_without_secrets(line, name):
+def test_a_name_without_secrets(system, line, name):
     """The program, and a script that it runs; other arguments are private."""
-    assert name_of(1, System(p1=line)) == name
-    assert name_of(2, System(p1=line)) == ""
+    system(p1=line)
+    assert (name_of(1), name_of(2)) == (name, "")

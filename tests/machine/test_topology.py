@@ -10,7 +10,6 @@ from gpumap.machine.topology import (
     Cpu,
     Topology,
     Tree,
-    _online,
     memory_limits,
     model,
     quota,
@@ -52,11 +51,11 @@ def test_container(desktop):
 
 
 @pytest.mark.parametrize(("allowed", "online", "expected"), [
-    ("0-63", "0-3", [0, 1, 2, 3]), ("8-9", "0-3", [8, 9]), ("", "0-3", [0, 1, 2, 3]),
+    ("8-9", "0-3", [8, 9]), ("", "0-3", [0, 1, 2, 3]),
     ("rubbish", "0-3", [0, 1, 2, 3]), ("4-5", "rubbish", [4, 5])
-], ids=["off-line ones", "a virtual list", "no mask", "bad mask", "bad online"])  # fmt: skip
+], ids=["a virtual list", "no mask", "bad mask", "bad online"])  # fmt: skip
 def test_allowed(sketch, allowed, online, expected):
-    """The mask decides, without processors that are off; where there is none, all that are on."""
+    """The mask decides; where there is none, all that are on."""
     sketch.status(allowed).file(f"{CPU}/online", online)
     assert [cpu.index for cpu in read(sketch.root).cpus] == expected
 
@@ -77,25 +76,13 @@ def test_a_system_that_cannot_pin(desktop, monkeypatch):
     assert read(desktop.root).pinnable is False
 
 
-GRACE = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"
-
-
 @pytest.mark.parametrize(("text", "expected"), [
     ("processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Processor\n", "Intel(R) Xeon(R) Processor"),
-    (GRACE, "Arm Neoverse-V2"),
-    (GRACE.replace("0xd4f", "0xfff"), "Arm implementer 0x41 part 0xfff"),
-    (f"{GRACE}\nModel\t\t: Raspberry Pi 5 Model B Rev 1.0\n", "Raspberry Pi 5 Model B Rev 1.0"),
-    ("processor\t: 0\ncpu\t\t: POWER9, altivec supported\n", "POWER9, altivec supported"),
     ("processor\t: 0\nmodel name\t:\n", None), ("", None),
     ("\x00\x01rubbish without a colon", None),
 ])  # fmt: skip
 def test_model(sketch, text, expected):
     assert model(Tree(sketch.file("proc/cpuinfo", text).root)) == expected
-
-
-def test_numbers(sketch):
-    text = "\n\n".join(f"processor : {index}" for index in (1, 0, 2, "x", -1))
-    assert _online(Tree(sketch.file("proc/cpuinfo", text).root)) == (0, 1, 2)
 
 
 def build(sketch, own, files):
@@ -106,7 +93,6 @@ def build(sketch, own, files):
 
 
 QUOTAS = table(__file__)
-QUOTAS["garbage, deep"] = {"own": "0::/" + "a/" * 5000, "files": {f"{V2}/a/cpu.max": "max"}}
 
 
 @pytest.mark.parametrize("group", QUOTAS.values(), ids=QUOTAS)

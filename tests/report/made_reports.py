@@ -292,8 +292,8 @@ def traced(names=("a", "b"), text="x"):
     )
     bound = bindings(names, text)
     traces = (
-        model.Trace(1, bound, "visible", 0.0, True, events),  # noqa: FBT003 - closed
-        model.Trace(2, bound[:1], "strict", 2.0, False),  # noqa: FBT003 - left open
+        model.Trace(1, bound, "visible", True, events),  # noqa: FBT003 - closed
+        model.Trace(2, bound[:1], "strict", False),  # noqa: FBT003 - left open
     )
     errors = (problem("script", f"the script ended with {text}", 1, text),)
     return made("no", 1, kind="trace", names=names, text=text, traces=traces, errors=errors)

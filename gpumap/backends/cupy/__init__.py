@@ -7,17 +7,16 @@ NCCL has run on one device (docs/measured); between two it follows its documenta
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.accelerators import Told, cuda_device
+from gpumap.backends.accelerators import Told, accelerator
 from gpumap.backends.probe import ProbedBackend, unloadable
 from gpumap.backends.third_party import TOO_OLD, Cuda, third_party_errors, too_old
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install, pip
-from gpumap.machine.cuda import NO_GPU, no_driver, uuid_text, version_text
+from gpumap.machine.cuda import NO_GPU, no_driver, uuid_text
 from gpumap.model import Kind, Probe, replace
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
 NAME = "cupy"
 INSTALL = f"{install('cuda13')} # a driver below 580: cupy-cuda12x"
-_DRIVER_FILES = ("/proc/driver/nvidia", "/dev/dxg", "/dev/nvmap")  # Linux's, WSL's and Tegra's
 _STAND_IN = "+simulated"  # in the version of what stands in for CuPy: nothing it says is measured
 
 
@@ -42,14 +40,11 @@ class CupyBackend(ProbedBackend):
     kinds = frozenset({Kind.CUDA})
 
     def probe(self) -> Probe:
-        """Ask a child process what is there; where there is no driver, CuPy alone is no help."""
-        found = super().probe()
-        if found.lack != "no-library" or any(map(os.path.exists, _DRIVER_FILES)):
+        """Ask a child process what is there; where there is no GPU, CuPy alone is no help."""
+        found, why = super().probe(), no_driver()
+        if found.lack != "no-library" or why is not NO_GPU:
             return found
-        if (why := no_driver()) is NO_GPU:
-            return replace(found, reason=f"{found.reason}, and {why.reason}", fix=why.fix)
-        reason = f"{found.reason}, and no NVIDIA driver is loaded"
-        return replace(found, reason=reason, fix=f"{why.fix}; then install CuPy")
+        return replace(found, reason=f"{found.reason}, and {why.reason}", fix=why.fix)
 
     def install(self) -> str:
         """Return the line that installs CuPy."""
@@ -112,9 +107,6 @@ def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Dev
             devices.append(_device(ordinal, runtime, host, cuda))
         except runtime.CUDARuntimeError as error:
             notes.append(f"cuda{ordinal}: {error}")
-        else:
-            if (parent := devices[-1].facts.get("parent")) is not None:
-                notes.append(f"MIG: {devices[-1].ref} is an instance of {parent}")
     notes.extend(f"cuda: NVML's GPU {gpu.index}: {gpu.problem}" for gpu in cuda.gpus if gpu.problem)
     return devices, notes
 
@@ -129,8 +121,7 @@ def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
         units=properties["multiProcessorCount"],
         capability=(properties["major"], properties["minor"]),
     )
-    version = version_text(runtime.driverGetVersion())
-    found = cuda_device(NAME, ordinal, told, host, cuda, version)
+    found = accelerator(NAME, Kind.CUDA, ordinal, told, host, cuda)
     return replace(found, facts={**found.facts, **_host_memory(ordinal, runtime)})
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from gpumap.backends.base import NativeBuffer, Peak, Product, Session, require
 from gpumap.backends.third_party import third_party_errors
-from gpumap.dtypes import numpy_dtype
 from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP, KERNELS
 
@@ -31,14 +30,7 @@ Call = tuple[str, str, tuple[Any, ...], int]
 
 _BLOCK = 256  # threads
 _WORD = 8  # bytes
-# Element -> its type in CUDA C++, and what the text needs for it.
-_TYPES = {
-    "float16": ("__half", "-DHALF", "-DREAL=float"),
-    "float32": ("float", "-DREAL=float"),
-    "float64": ("double", "-DREAL=double"),
-    "uint8": ("unsigned char",),
-    "uint32": ("unsigned int",),
-}
+_TYPES = {"float32": "float", "float64": "double"}  # in CUDA C++
 
 
 class CupyBuffer(NativeBuffer):
@@ -70,7 +62,7 @@ class Kernels:
                     built = self._of(kernel, dtype, constants)
                     packed = _packed((*given, np.uint64(size)))
                     at = ctypes.addressof(packed)
-                    call = (built.ptr, *_grid(kernel, dtype, size), 0, self._stream, at, 0)
+                    call = (built.ptr, *_grid(kernel, size), 0, self._stream, at, 0)
                     launches.append((call, (built, packed, given)))
         return self._queueing(launches)
 
@@ -110,8 +102,8 @@ class Kernels:
         if key not in self._built:
             if dtype not in _TYPES:
                 raise Unsupported(f"there are no kernels of {dtype} on {self._device.ref}")
-            element, *needs = _TYPES[dtype]
-            options = [f"-DELEMENT={element}", f"-DGROUP={GROUP}", *needs]
+            element = _TYPES[dtype]
+            options = [f"-DELEMENT={element}", f"-DREAL={element}", f"-DGROUP={GROUP}"]
             options += [f"-D{constant}={value}" for constant, value in constants.items()]
             code = KERNELS[name].text("cuda")
             module = cupy.RawModule(code=code, options=tuple(options))
@@ -137,12 +129,12 @@ def _packed(arguments: Sequence[Any]) -> Any:
     return packed
 
 
-def _grid(kernel: str, dtype: Any, size: int) -> tuple[int, ...]:
+def _grid(kernel: str, size: int) -> tuple[int, ...]:
     """Return the blocks of a launch, and the threads of each, in three dimensions."""
     known = KERNELS[kernel]
     if known.group is None:
         return -(-size // _BLOCK), 1, 1, _BLOCK, 1, 1
-    return known.parts(size, numpy_dtype(dtype)), 1, 1, known.group, 1, 1
+    return known.parts(size), 1, 1, known.group, 1, 1
 
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
@@ -191,16 +183,10 @@ class Products:
         element = _name(out.dtype)
         if element not in ("float32", "float64"):
             require(self._session, element, f"{element} products")
-        if not rows * columns:
-            return
-        if not inner:  # cuBLAS documents no product without terms
-            self._without_terms(out, scale[1], repeat)
-            return
         kind, compute = _PRODUCTS[element]
         compute = _FAST_TF32 if tf32 else compute
         # cuBLAS counts by columns, where row-major c = a.b reads c' = b'.a'
-        left = (b.address, kind, max(b.shape[1], 1))
-        right = (a.address, kind, max(a.shape[1], 1))
+        left, right = (b.address, kind, b.shape[1]), (a.address, kind, a.shape[1])
         operations = [_TRANSPOSED if t else _NOT_TRANSPOSED for t in reversed(transpose)]
         scales = ((ctypes.c_double if element == "float64" else ctypes.c_float) * 2)(*scale)
         alpha_at = ctypes.addressof(scales)
@@ -230,15 +216,6 @@ class Products:
             self._handle = int(cublas.create())
             cublas.setMathMode(self._handle, MATH_MODE)
         return self._handle
-
-    def _without_terms(self, out: CupyBuffer, beta: float, repeat: int) -> None:
-        """Queue out = beta out: zero where beta is, whatever `out` held."""
-        size = out.shape[0] * out.shape[1]
-        if beta == 0.0:
-            self._session.upload(np.zeros(out.shape, out.dtype), out)
-            return
-        for _ in range(repeat if beta != 1.0 else 0):
-            self._session.run("scaled", out, beta, out, size=size)
 
 
 def peak(device: Device, properties: Mapping[str, Any], arithmetic: Arithmetic) -> Peak | None:

@@ -63,9 +63,9 @@ class CupySession(Session):
         with third_party_errors(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
             context = driver.ctxGetCurrent()  # a stream is made in the device's own
-        self._current = Current(device, on, self._stream)
-        self._kernels = Kernels(device, self._current, self.stream, context)
-        self._products = Products(self, self._current)
+        self.current = Current(device, on, self._stream)
+        self._kernels = Kernels(device, self.current, self.stream, context)
+        self._products = Products(self, self.current)
         self._host_times = DeviceClock(self, clock)
 
     @property
@@ -81,11 +81,11 @@ class CupySession(Session):
         """
         held = "uint16" if dtype == "bfloat16" else dtype
         bytes_of(shape, held)  # what CuPy cannot count, it would wrap around
-        with self.current():
+        with self.current:
             return CupyBuffer(self, cupy.empty(shape, held), numpy_dtype(dtype))
 
     def _pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        with self.current():
+        with self.current:
             return CupyPinned(self, bytes_of(shape, dtype)).array(shape, dtype)
 
     def upload(self, source: Array, target: CupyBuffer, repeat: int = 1) -> None:
@@ -108,14 +108,21 @@ class CupySession(Session):
         self._move(target.ctypes.data, source.address, source.nbytes, kind, repeat)
 
     def _route(self, there: Any) -> Route:
-        return _peer_route(self, there) if isinstance(there, CupySession) else "staged"
+        if not isinstance(there, CupySession):
+            return "staged"
+        if there.ordinal == self.ordinal:
+            return "same"
+        return "peer" if reached(self, there, partial(_opened, self, there)) else "staged"
 
     def _copy(self, source: CupyBuffer, target: CupyBuffer, repeat: int) -> None:
         if target.session.ordinal == self.ordinal:
             kind = runtime.memcpyDeviceToDevice
             self._move(target.address, source.address, source.nbytes, kind, repeat)
         elif source.nbytes:
-            _queue_copy(self, source, target, repeat)
+            ends = (target.address, target.session.ordinal, source.address, self.ordinal)
+            with self.current:
+                for _ in range(repeat):
+                    runtime.memcpyPeerAsync(*ends, source.nbytes, self.stream)
 
     def _multiply(self, product: Product, repeat: int) -> None:
         self._products.queue(product, repeat)
@@ -129,7 +136,7 @@ class CupySession(Session):
         given = [numbers[kind](given) if kind in numbers else given for kind, given in pairs]
         built = known.constants(arguments, size)
         launches = [(kernel, dtype.name, tuple(given), size)]
-        if (parts := known.parts(size, dtype)) > 1:  # of a reduction, which is then reduced
+        if (parts := known.parts(size)) > 1:  # of a reduction, which is then reduced
             results = self.empty((parts,), dtype.name)
             source, target = given
             launches = [
@@ -140,7 +147,7 @@ class CupySession(Session):
 
     def mark(self) -> EventMark:
         """Queue an event and return it."""
-        with self.current():
+        with self.current:
             return EventMark(self, self._stream.record(cupy.cuda.Event()))
 
     def wait(self, mark: Any) -> None:
@@ -148,12 +155,12 @@ class CupySession(Session):
         if not isinstance(mark.session, CupySession):
             mark.session.synchronize()
         elif mark.session is not self:
-            with self.current():
+            with self.current:
                 self._stream.wait_event(mark.event)
 
     def seconds(self, start: EventMark, stop: EventMark) -> float:
         """Return the time between two events by the device's clock."""
-        with self.current():
+        with self.current:
             stop.event.synchronize()
             return float(cupy.cuda.get_elapsed_time(start.event, stop.event)) * 1e-3
 
@@ -163,12 +170,12 @@ class CupySession(Session):
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the multiprocessors can do in a clock, times the highest clock."""
-        with self.current():
+        with self.current:
             return peak(self.device, runtime.getDeviceProperties(self.ordinal), arithmetic)
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
-        with self.current():
+        with self.current:
             self._stream.synchronize()
         self._held.clear()
 
@@ -179,44 +186,25 @@ class CupySession(Session):
         self._closed = True
         self.synchronize()
         self._kernels.clear()
-        with self.current():
+        with self.current:
             self._products.close()
             # of this stream: to free what other sessions keep would let them wait in a sample
             cupy.get_default_memory_pool().free_all_blocks(stream=self._stream)
 
     def _move(self, target: int, source: int, nbytes: int, kind: int, repeat: int) -> None:
         if nbytes:
-            with self.current():
+            with self.current:
                 stream = self._stream.ptr
                 copy = runtime.memcpyAsync
                 for _ in range(repeat):
                     copy(target, source, nbytes, kind, stream)
-
-    def current(self) -> Current:
-        """Make device and stream current, and turn CuPy's errors into gpumap's."""
-        return self._current
-
-
-def _peer_route(here: CupySession, there: CupySession) -> Route:
-    """Return how a copy to another session goes."""
-    if there.ordinal == here.ordinal:
-        return "same"
-    return "peer" if reached(here, there, partial(_opened, here, there)) else "staged"
-
-
-def _queue_copy(here: CupySession, source: CupyBuffer, target: CupyBuffer, repeat: int = 1) -> None:
-    """Queue a copy from one device to the other, `repeat` times."""
-    ends = (target.address, target.session.ordinal, source.address, here.ordinal)
-    with here.current():
-        for _ in range(repeat):
-            runtime.memcpyPeerAsync(*ends, source.nbytes, here.stream)
 
 
 def _opened(here: CupySession, there: CupySession) -> bool:
     """Let a device write another's memory; False where the hardware cannot."""
     from cupy_backends.cuda.api.runtime import CUDARuntimeError
 
-    with here.current():
+    with here.current:
         if not runtime.deviceCanAccessPeer(here.ordinal, there.ordinal):
             return False
         try:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass, field
-from functools import cache
-from inspect import signature
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -173,8 +171,6 @@ class FakeSession(Session):
         nbytes = bytes_of(shape, held)
         if memory != "pageable":
             require(self, memory, f"{memory} host memory")
-            if 0 < self.script.locked < nbytes:
-                raise OutOfMemory(f"the script locks at most {self.script.locked} bytes at a time")
         if nbytes <= self.holds:
             return pageable(shape, held)
         from gpumap.backends.host_memory import hollow_array
@@ -224,13 +220,10 @@ class FakeSession(Session):
         known = self._fitting(kernel, arguments, size)
         buffers = [a for a in arguments if isinstance(a, FakeBuffer)]
         nbytes = buffers[0].nbytes if buffers else 0
-        out = _written_only(known, len(buffers))
-        read = [buffer for place, buffer in enumerate(buffers) if place != out]
-        written = buffers if out is None else [buffers[out]]
 
         def queue_one() -> None:
             self._take(kernel, nbytes / self.script.bandwidth)
-            if self._written(written, read, None):
+            if self._written(buffers, buffers, None):
                 natives = [a.native if isinstance(a, FakeBuffer) else a for a in arguments]
                 known.reference(*known.reference_views(natives, size))
 
@@ -356,15 +349,6 @@ def _read_by_product(array: Array, *, tf32: bool) -> Array:
     if tf32:
         wide = (np.ascontiguousarray(wide).view(np.uint32) & np.uint32(_TF32)).view(np.float32)
     return wide
-
-
-@cache
-def _written_only(kernel: Any, buffers: int) -> int | None:
-    """Return the place of the buffer that a kernel does not read, if its reference tells one."""
-    names = [*signature(kernel.reference).parameters]
-    if names[0] == "out":
-        return 0
-    return buffers - 1 if names[-1] in ("out", "arguments") else None
 
 
 def _flipped(nbytes: int) -> int:

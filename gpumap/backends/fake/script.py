@@ -17,7 +17,6 @@ made with it are marked `simulated`.
     uuid = "GPU-00000000-0000-0000-0000-000000000000"
     type = "gpu"                   # or "other"; OpenCL's word for what it drives
     memory = 17179869184           # bytes
-    locked = 0                     # bytes of pinned host memory in one piece; 0: any
     hardware = ["card 0"]           # what it shares with other devices
     engine = "bus 0"               # devices of one engine never work at the same time
     features = ["kernels", "float64"]  # also pinned, events, float16, bfloat16, tf32
@@ -96,7 +95,6 @@ class FakeDevice(Struct, frozen=True, forbid_unknown_fields=True):
     uuid: str | None = None
     type: str = "gpu"
     memory: Whole = 16 << 30
-    locked: Whole = 0
     hardware: tuple[str, ...] = ()
     engine: str | None = None
     features: tuple[str, ...] = (

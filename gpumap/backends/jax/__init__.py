@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from gpumap.model import Device
 
 NAME = "jax"
-_PLATFORMS = "JAX_PLATFORMS"
 _FEATURES: frozenset[Feature] = frozenset(
     {"kernels", "operations", "float16", "float64", "bfloat16"}
 )
@@ -39,7 +38,6 @@ class JaxBackend(FrameworkBackend):
 
     name = NAME
     kinds = frozenset(kind for kind, row in KINDS.items() if NAME in row.backends) | {Kind.CPU}
-    variables = (_PLATFORMS, "JAX_NUM_CPU_DEVICES")
 
     def library(self) -> Any:
         """Import JAX."""
@@ -55,9 +53,10 @@ class JaxBackend(FrameworkBackend):
                 devices.append(_device(id_, native, self._host, cuda))
             except Exception as error:  # noqa: BLE001 - one device hides no other
                 notes.append(f"{id_}: {error}")
-        notes += _notes(devices, platforms := self._host.env.get(_PLATFORMS, ""))
-        fix = f"unset {_PLATFORMS}" if platforms else None
-        found = Probe(NAME, usable=True, version=version, fix=fix)
+        if count := sum(d.kind is Kind.CPU and d.ref.index is not None for d in devices):
+            more = "JAX_NUM_CPU_DEVICES makes more"
+            notes.append(f"cpu: JAX has {count}, each of all cores; {more}")
+        found = Probe(NAME, usable=True, version=version)
         return replace(found, devices=tuple(devices), notes=tuple(notes))
 
     def open(self, device: Device, clock: Clock) -> JaxSession:  # noqa: ARG002 - it has no events
@@ -114,15 +113,6 @@ def _platform(client: Any) -> str:
     """Return "cuda", "rocm", "tpu" or "cpu": to JAX all makers' GPUs are gpu, but their version."""
     made = client.platform_version if client.platform == "gpu" else ""
     return next((kind for kind in (Kind.CUDA, Kind.ROCM) if kind in made), client.platform)
-
-
-def _notes(devices: Sequence[Device], platforms: str) -> list[str]:
-    """Return how many processors there are, and what JAX_PLATFORMS, if set, leaves out."""
-    count = sum(device.kind is Kind.CPU and device.ref.index is not None for device in devices)
-    notes = [f"cpu: JAX has {count}, each of all cores; JAX_NUM_CPU_DEVICES makes more"]
-    lacking = sorted(JaxBackend.kinds - {device.kind for device in devices})
-    left = [f"{kind}: {_PLATFORMS}={platforms} leaves it out" for kind in lacking if platforms]
-    return notes[: bool(count)] + left
 
 
 def _device(id_: str, native: Any, host: Host, cuda: Cuda) -> Device:

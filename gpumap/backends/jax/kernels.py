@@ -1,7 +1,4 @@
-"""gpumap's kernels as JAX computes them: what each leaves in the buffers that it writes.
-
-Numbers of 16 bits are computed in 32, and rounded once by who writes them.
-"""
+"""gpumap's kernels as JAX computes them: what each leaves in the buffers that it writes."""
 
 from __future__ import annotations
 
@@ -10,28 +7,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
-from gpumap.dtypes import ITEMSIZE
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-def narrow(array: Any) -> bool:
-    """Return whether numbers have a fraction and 16 bits."""
-    small: bool = array.itemsize < ITEMSIZE["float32"]
-    return small and bool(jnp.issubdtype(array.dtype, jnp.floating))
-
-
-def _widely(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that is given 32 bits in place of 16."""
-    return lambda *arguments: function(*map(_wide, arguments))
-
-
-def _wide(argument: Any) -> Any:
-    """Return an argument of a kernel: an array or a scalar of JAX's, or a count."""
-    if isinstance(argument, int) or not narrow(argument):
-        return argument
-    return argument.astype(jnp.float32)
 
 
 def _cyclic(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -69,7 +46,7 @@ def _chain(x: Any, w: Any, b: Any, out: Any) -> Any:  # noqa: ARG001 - every arg
 _BINARY = {"add": jnp.add, "sub": jnp.subtract, "mul": jnp.multiply, "div": jnp.divide,
            "maximum": jnp.maximum}  # fmt: skip
 # given every argument of a kernel; they return what is written, one array or several
-_PLAIN: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: lambda a, b, _out, f=f: f(a, b) for name, f in _BINARY.items()},
     **{f"{name}_cyclic": _cyclic(function) for name, function in _BINARY.items()},
     **{f"{f.__name__}_each": lambda a, _out, f=f: f(a) for f in (jnp.exp, jnp.log, jnp.tanh)},
@@ -84,9 +61,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "momentum": _momentum,
     "adam": _adam,
     "fill": jnp.full_like,
-    "copy": lambda _out, source: source,
     "chain": _chain,
 }
-FUNCTIONS = {name: _widely(function) for name, function in _PLAIN.items()}
 # which arguments are written, where it is not the last one
-WRITTEN = {"sgd": (0,), "momentum": (0, 1), "adam": (0, 1, 2), "fill": (0,), "copy": (0,)}
+WRITTEN = {"sgd": (0,), "momentum": (0, 1), "adam": (0, 1, 2), "fill": (0,)}

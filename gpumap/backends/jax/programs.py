@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from gpumap.backends.jax.buffers import JaxBuffer, Place, lose
-from gpumap.backends.jax.kernels import FUNCTIONS, WRITTEN, narrow
+from gpumap.backends.jax.kernels import FUNCTIONS, WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ def _product(
 
     def multiply(a: Any, b: Any, out: Any) -> Any:
         left, right = (m.T if turned else m for m, turned in zip((a, b), transpose, strict=True))
-        wide = jnp.float32 if narrow(out) else out.dtype
+        wide = jnp.promote_types(out.dtype, jnp.float32)
         found = jnp.matmul(left, right, precision="highest", preferred_element_type=wide)
         found = found if alpha == 1.0 else found * jnp.asarray(alpha, wide)
         return found + jnp.asarray(beta, wide) * out if beta else found

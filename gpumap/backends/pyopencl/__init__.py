@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import ICD_FOLDER, ICD_VARIABLE
@@ -29,11 +28,6 @@ NAME = "pyopencl"
 _OWN = "install your device's own driver (processors, Debian: apt-get install pocl-opencl-icd)"
 _PLATFORM_NOT_FOUND = -1001
 _POCL = "Portable Computing Language"
-# Below /usr, of a C compiler: one of each.
-_LINKED: tuple[tuple[str, ...], ...] = (
-    ("lib*/gcc/*/*/libgcc.a",),
-    ("lib*/libc.so", "lib/*/libc.so"),
-)
 _TRIED: dict[str, bool] = {}  # by PATH
 _TRIAL = f"""
 import pyopencl as cl
@@ -57,7 +51,7 @@ class PyopenclBackend(ProbedBackend):
 
     def install(self) -> str:
         """Return the line that installs PyOpenCL, with a driver where the system has none."""
-        return library_line(self._host)
+        return install("opencl" if any(ICD_FOLDER.glob("*.icd")) else "opencl-cpu")
 
     def inventory(self) -> Probe:
         """Ask the drivers, in this process; `probe` calls it in the child."""
@@ -65,14 +59,15 @@ class PyopenclBackend(ProbedBackend):
         try:
             import pyopencl as cl
         except ImportError as error:
-            return unloadable(NAME, error, library_line(host))
+            return unloadable(NAME, error, self.install())
         version = cl.VERSION_TEXT
         try:
             platforms = cl.get_platforms()
         except cl.Error as error:
             missing = error.code == _PLATFORM_NOT_FOUND
             reason = "no OpenCL driver is installed" if missing else str(error)
-            fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else driver_line(host)
+            fix = f"{install('opencl-cpu')}; or {_OWN}" if has_wheels("opencl-cpu") else _OWN
+            fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else fix
             lack: Lack | None = "no-driver" if missing else None
             return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
         found, notes = _listed(platforms, host)
@@ -111,33 +106,10 @@ class PyopenclBackend(ProbedBackend):
         return frozenset(listed)
 
 
-def library_line(host: Host) -> str:
-    """Return the line that installs PyOpenCL, with a driver where the system has none."""
-    known = any(ICD_FOLDER.glob("*.icd"))
-    return install("opencl") if known else _with_driver(host)
-
-
-def driver_line(host: Host) -> str:
-    """Return what installs a driver: by pip alone, where there is a wheel for this machine."""
-    return f"{_with_driver(host)}; or {_OWN}" if has_wheels("opencl-cpu") else _OWN
-
-
-def _with_driver(host: Host) -> str:
-    """Return the line that installs PyOpenCL and the smallest driver that works here."""
-    return install("opencl-cpu") if _links(host) else install("opencl-intel")
-
-
 def _unlinked(platform: Any, host: Host) -> bool:
     """Return whether a platform is PoCL, and cannot link a kernel: it would end the process."""
-    return platform.name.strip() == _POCL and not _links(host) and not _tried(host)
-
-
-def _links(host: Host) -> bool:
-    """Return whether all that PoCL links a kernel with is where compilers have it."""
     linker = shutil.which("ld", path=host.env.get("PATH"))
-    usr = Path("/usr")
-    there = (any(any(usr.glob(place)) for place in places) for places in _LINKED)
-    return linker is not None and all(there)
+    return platform.name.strip() == _POCL and linker is None and not _tried(host)
 
 
 def _tried(host: Host) -> bool:
@@ -204,7 +176,7 @@ def _listed(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple
         else:
             reason = "has no device"
         if devices and _unlinked(platform, host):
-            devices, reason = [], "cannot link its kernels: no ld in PATH, or no C library"
+            devices, reason = [], "cannot link its kernels: no ld in PATH"
         if not devices:
             notes.append(f'platform {p} "{platform.name.strip()}" {reason}')
         for i, native in enumerate(devices):

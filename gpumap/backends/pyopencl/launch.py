@@ -96,10 +96,6 @@ class PyopenclBuffer(Elements):
         at = start * int(self.dtype.itemsize)
         return type(self)(self.session, self.native, shape, self.dtype, at)
 
-    def overlaps(self, other: PyopenclBuffer) -> bool:
-        """Return whether a place of as many bytes has some of these."""
-        return self.native is other.native and abs(self.at - other.at) < self.nbytes
-
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -177,10 +173,7 @@ _TYPES = {
     "float16": ("half", "float"),
     "float32": ("float", "float"),
     "float64": ("double", "double"),
-    "uint8": ("uchar", "uchar"),
-    "uint32": ("uint", "uint"),
 }
-_FRACTIONS = ("float", "double")
 # Whether a device is a processor -> the elements that one item takes of an elementwise kernel, and
 # the items of a work-group. A processor's driver runs a work-group on one core: one item in it is
 # best. A GPU needs whole warps.
@@ -234,12 +227,12 @@ def launch_of(
     items, group = -(-size // grain), _GROUP[processor]
     if kernel.group is not None:
         group = (1 if processor else kernel.group,)
-        items = kernel.parts(size, dtype) * group[0]
+        items = kernel.parts(size) * group[0]
     built = {"GRAIN": grain, **kernel.constants(arguments, size)}
     if processor and streams:
         built["STREAM"] = 1
-    if processor and (lanes := facts.lanes(max(dtype.itemsize, 4))) < LANES:
-        built |= {"LANES": lanes, "NARROW": 1}  # of what is computed in: sixteen bits in 32
+    if processor and (lanes := facts.lanes(dtype.itemsize)) < LANES:
+        built |= {"LANES": lanes, "NARROW": 1}
     every = (*flat, size), (*types, np.uint64)
     return Launch(kernel.name, kernel.text("opencl"), dtype.name, *every, (items,), group, built)
 
@@ -285,10 +278,7 @@ class Kernels:
         element, wide = _TYPES[launch.dtype]
         lanes = launch.constants.get("LANES", LANES)
         options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}{lanes}", f"-DGROUP={GROUP}"]
-        options += [
-            *(f"-D{name}={value}" for name, value in launch.constants.items()),
-            *([f"-DREAL={wide}"] if wide in _FRACTIONS else []),
-        ]
+        options += [f"-DREAL={wide}", *(f"-D{key}={n}" for key, n in launch.constants.items())]
         return built(self._session.context, self._native, launch.source, options)
 
 

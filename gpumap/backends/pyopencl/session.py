@@ -26,7 +26,7 @@ from gpumap.backends.pyopencl.launch import (
     product_of,
 )
 from gpumap.backends.third_party import third_party_errors
-from gpumap.errors import DeviceError, OutOfMemory
+from gpumap.errors import OutOfMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from gpumap.dtypes import Array, Dtype
     from gpumap.model import Device
 
-_NUMBER = 4  # bytes, of what a copy moves
 _ALIGNED = 128  # bytes: sixteen of the widest number; where a driver begins a buffer at least
 
 
@@ -48,18 +47,12 @@ class PyopenclSession(Session):
         self.context = context
         self._facts = Facts.of(native, context)
         profiling = cl.command_queue_properties.PROFILING_ENABLE
-        self._opened: Any = cl.CommandQueue(context, native, profiling)  # None once it is closed
+        self._queue: Any = cl.CommandQueue(context, native, profiling)  # None once it is closed
         self.features = features(native)
         self._kernels = Kernels(self, native)
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
         self._host_times = DeviceClock(self, clock)
-
-    @property
-    def _queue(self) -> Any:
-        if self._opened is None:
-            raise DeviceError(f"the session on {self.device.ref} is closed")
-        return self._opened
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> PyopenclBuffer:
         """Return memory that no one has written yet.
@@ -111,25 +104,16 @@ class PyopenclSession(Session):
         return "same" if self.device.hardware == there.device.hardware else "peer"
 
     def _copy(self, source: PyopenclBuffer, target: PyopenclBuffer, repeat: int) -> None:
-        """Queue a copy: the driver's own, or on a processor a kernel that all its cores work on."""
-        if not source.nbytes:  # OpenCL refuses to copy nothing
-            return
-        size = source.nbytes // _NUMBER
-        ends = [PyopenclBuffer(self, b.native, (size,), "uint32", b.at) for b in (target, source)]
-        whole = source.nbytes % _NUMBER == 0 and not source.overlaps(target)  # that, it refuses
-        if self._facts.processor and whole and self._streams(ends):
-            for _ in range(repeat):
-                self.run("copy", *ends, size=size)
-            return
-        offsets = {"src_offset": source.at, "dst_offset": target.at, "byte_count": source.nbytes}
-        self._transfer(target.native, source.native, repeat, **offsets)
+        if source.nbytes:  # OpenCL refuses to copy nothing
+            offsets = {"src_offset": source.at, "dst_offset": target.at}
+            self._transfer(
+                target.native, source.native, repeat, **offsets, byte_count=source.nbytes
+            )
 
     def _multiply(self, product: Product, repeat: int) -> None:
-        rows, columns, _ = product[3]
-        if rows * columns:
-            launch = product_of(product, self._facts)
-            for _ in range(repeat):
-                self._queue_launch(launch)
+        launch = product_of(product, self._facts)
+        for _ in range(repeat):
+            self._queue_launch(launch)
 
     def run(self, kernel: str, *arguments: PyopenclBuffer | float, size: int) -> None:
         """Queue a kernel of `gpumap.kernels` over `size` elements."""
@@ -159,9 +143,8 @@ class PyopenclSession(Session):
 
         def again(_alive: Launch = launch) -> None:  # OpenCL keeps no argument alive
             try:
-                keep(enqueue(self._opened, kernel, items, local))
+                keep(enqueue(self._queue, kernel, items, local))
             except Exception:
-                _ = self._queue  # says so if the session is closed
                 with third_party_errors(self.device):
                     raise
 
@@ -175,7 +158,7 @@ class PyopenclSession(Session):
         dtype = kernel.element(arguments, size)
         if not size and kernel.group is None:
             return []
-        if (parts := kernel.parts(size, dtype)) == 1:
+        if (parts := kernel.parts(size)) == 1:
             streams = self._streams(arguments)
             return [launch_of(kernel, arguments, size, dtype, self._facts, streams=streams)]
         results = self.empty((parts,), dtype.name)
@@ -220,7 +203,7 @@ class PyopenclSession(Session):
 
     def close(self) -> None:
         """Give queue, kernels and buffers back; a second call does nothing."""
-        if self._opened is None:
+        if self._queue is None:
             return
         try:
             self.synchronize()
@@ -228,7 +211,7 @@ class PyopenclSession(Session):
             self._arguments.clear()
             self._kernels.clear()
             self._events.clear()
-            self._opened = None
+            self._queue = None
 
     def _transfer(self, target: Any, source: Any, repeat: int, **places: int) -> None:
         # Two device buffers copy without the argument; host memory must not block the caller.

@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from gpumap.backends.base import pageable
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpumap.backends.base import Clock, Feature
-    from gpumap.dtypes import Array, Dtype
+    from gpumap.dtypes import Dtype
     from gpumap.kernels import Kernel
     from gpumap.model import Device
 
@@ -46,16 +45,6 @@ class TorchCores(NumpySession):
         held = pageable(shape, numpy_dtype(dtype))
         native = host_bytes(held).view(tensor_type(held.dtype)).reshape(held.shape)
         return TorchBuffer(self, native, held.dtype)
-
-    @staticmethod
-    def transfer(target: Array, source: Array, repeat: int) -> None:
-        """Copy, in the thread of a core; by NumPy where PyTorch has no such view."""
-        if not target.flags.c_contiguous:
-            NumpySession.transfer(target, source, repeat)
-            return
-        here, there = host_bytes(np.ascontiguousarray(source)), host_bytes(target)
-        for _ in range(repeat):
-            there.copy_(here)
 
     def _function(self, kernel: Kernel) -> Callable[..., None]:
         return FUNCTIONS[kernel.name]

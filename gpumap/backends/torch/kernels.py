@@ -1,7 +1,4 @@
-"""gpumap's kernels as PyTorch computes them: the operations of each, on flat tensors.
-
-Numbers of 16 bits are computed in 32, and rounded once.
-"""
+"""gpumap's kernels as PyTorch computes them: the operations of each, on flat tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gpumap.dtypes import ITEMSIZE
 from gpumap.kernels import cyclic
 
 if TYPE_CHECKING:
@@ -31,39 +27,27 @@ def _computed(function: Callable[..., Tensor]) -> Callable[..., None]:
     """Return a function that writes to its last argument what another one computes of the rest."""
 
     def write(*arguments: Any) -> None:
-        arguments[-1].copy_(function(*map(_wide, arguments[:-1])))
+        arguments[-1].copy_(function(*arguments[:-1]))
 
     return write
 
 
-def _wide(argument: Any) -> Any:
-    """Return a tensor with 32 bits for 16; anything else as it is."""
-    if isinstance(argument, torch.Tensor) and argument.is_floating_point():
-        return argument.float() if argument.itemsize < ITEMSIZE["float32"] else argument
-    return argument
-
-
 def _sum(a: Tensor, out: Tensor) -> None:
-    out[0] = _wide(a).sum()
+    out[0] = a.sum()
 
 
 def _momentum(w: Tensor, v: Tensor, g: Tensor, rate: float, decay: float) -> None:
-    old, before, gradient = map(_wide, (w, v, g))
-    speed = before * decay + gradient
-    v.copy_(speed)
-    w.copy_(old - speed * rate)
+    v.mul_(decay).add_(g)
+    w.sub_(v * rate)
 
 
 def _adam(
     w: Tensor, m: Tensor, v: Tensor, g: Tensor,
     rate: float, first: float, second: float, epsilon: float,
 ) -> None:  # fmt: skip
-    old, mean, square, gradient = map(_wide, (w, m, v, g))
-    mean = mean + (gradient - mean) * first
-    square = square + (gradient * gradient - square) * second
-    m.copy_(mean)
-    v.copy_(square)
-    w.copy_(old - mean / (square.sqrt() + epsilon) * rate)
+    m.add_((g - m) * first)
+    v.add_((g * g - v) * second)
+    w.sub_(m / (v.sqrt() + epsilon) * rate)
 
 
 _BINARY = {name: _writing(getattr(torch, name)) for name in ("add", "sub", "mul", "div", "maximum")}
@@ -83,7 +67,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "momentum": _momentum,
     "adam": _adam,
     "fill": torch.Tensor.fill_,
-    "copy": torch.Tensor.copy_,
     # one after the other: no kernel of one piece
     "chain": _computed(lambda x, w, b: (x @ w + b).clamp_(min=0).exp_().log_()),
 }

@@ -15,6 +15,7 @@ from gpumap.errors import Unsupported
 from gpumap.kernels import KERNELS
 
 FLOATS = pytest.mark.parametrize("dtype", DTYPES[:3])
+REALS = pytest.mark.parametrize("dtype", DTYPES[:2])  # of kernels
 FACTORS = [(1.0, 1.0), (2.0, 0.0), (-0.5, 0.25), (0.0, 1.0), (0.0, 0.0), (1.0, -1.0)]
 PRODUCTS = [
     *((sizes, 1.0, 0.0) for sizes in ((1,) * 3, (7,) * 3, (16,) * 3, (33,) * 3, (100, 37, 65))),
@@ -107,7 +108,7 @@ EVEN = [n for n, kernel in KERNELS.items() if not {"short", "matrix"} & {*kernel
 BUFFERS, SIZE = 40, 33
 
 
-@FLOATS
+@REALS
 @pytest.mark.parametrize("kernel", EVEN)
 def test_kernels_compute_what_their_reference_does(session, rng, kernel, dtype):
     """On slices at odd offsets, over `size` elements; what follows them stays."""
@@ -122,10 +123,9 @@ def test_kernels_compute_what_their_reference_does(session, rng, kernel, dtype):
     session.run(kernel, *(b if isinstance(b, float) else b[3:] for b in buffers), size=SIZE)
     KERNELS[kernel].reference(*(a[3 : 3 + SIZE] if a.ndim else a for a in arrays))
     eps = np.finfo(dtype).eps
-    rtol, atol = (eps, 0) if dtype == "float16" else (16 * eps, eps)  # 16 bits are rounded once
     for array, buffer in zip(arrays, buffers, strict=True):
         if array.ndim:
-            assert np.allclose(got(buffer), array, rtol, atol, equal_nan=True)
+            assert np.allclose(got(buffer), array, 16 * eps, eps, equal_nan=True)
 
 
 def test_a_prepared_kernel_is_queued_each_time_it_is_called(session, rng):
@@ -147,7 +147,7 @@ def test_a_prepared_kernel_is_queued_each_time_it_is_called(session, rng):
 
 def test_a_kernel_that_does_not_fit_is_refused(session):
     """Prepared or run: it would read and write what is not its own; none is there by its name."""
-    three, four = session.empty((3,), "float32"), session.empty((4,), "uint32")
+    three, four = session.empty((3,), "float32"), session.empty((4,), "uint8")
     for kernel in ("nonsense", *(KERNELS if "kernels" not in session.features else ())):
         with pytest.raises(Unsupported, match=kernel if kernel == "nonsense" else None):
             session.run(kernel, *[three.reshape((1, 3))] * 4, size=1)
@@ -157,13 +157,13 @@ def test_a_kernel_that_does_not_fit_is_refused(session):
             use("nothing", size=1)
         with pytest.raises(ValueError, match="fill: a buffer has fewer than 4 elements"):
             use("fill", three, 1.0, size=4)
-        with pytest.raises(ValueError, match="copy: buffers of one call share a type"):
-            use("copy", three, four, size=3)
+        with pytest.raises(ValueError, match="relu: buffers of one call share a type"):
+            use("relu", three, four, size=3)
         with pytest.raises(ValueError, match="sum: there is no room for the result"):
             use("sum", three, three[3:], size=3)
 
 
-@FLOATS
+@REALS
 @pytest.mark.parametrize(("ours", "theirs"), [(7, 105), (105, 7), (1, 100_003), (105, 105)])
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.endswith("_cyclic")])
 def test_the_shorter_operand_is_repeated(session, rng, kernel, ours, theirs, dtype):
@@ -185,7 +185,7 @@ def test_the_shorter_operand_is_repeated(session, rng, kernel, ours, theirs, dty
     assert got(two).tobytes() == before
 
 
-@FLOATS
+@REALS
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 255, 256, 257, 1000, 100_003])
 def test_a_sum_is_of_all_elements(session, rng, size, dtype):
     """And of no other: as exact as adding in pairs, whatever the size; that of none is 0."""
@@ -194,13 +194,13 @@ def test_a_sum_is_of_all_elements(session, rng, size, dtype):
     out = sent(session, poisoned((3,), dtype))
     session.run("sum", sent(session, a)[3:], out[1:], size=size)
     found, wide = got(out), a[3 : 3 + size].astype(np.float64)
-    eps = np.finfo(np.float32 if dtype == "float16" else dtype).eps
-    bound = 16 * eps * np.abs(wide).sum() + np.finfo(dtype).eps * abs(wide.sum())
+    eps = np.finfo(dtype).eps
+    bound = 16 * eps * np.abs(wide).sum() + eps * abs(wide.sum())
     assert abs(float(found[1]) - wide.sum()) <= bound
     assert found[[0, 2]].tobytes() == poisoned((3,), dtype)[[0, 2]].tobytes()
 
 
-@FLOATS
+@REALS
 @pytest.mark.parametrize("size", [2, 33, 70_000])
 def test_a_sum_beyond_all_numbers_is_infinite(session, size, dtype):
     """As NumPy's, whether an element is infinite or all of them together; NaN alone makes NaN."""
@@ -231,7 +231,7 @@ def chained(session, rng, rows, dtype, inner=10, columns=5, scale=1.0):
     return got(sent_out), out
 
 
-@FLOATS
+@REALS
 @pytest.mark.parametrize("shape", [
     *((rows, 10, 5) for rows in (1, 15, 16, 17, 63, 64, 65, 1000, 100_003)),
     (77, 1, 1), (77, 3, 4), (77, 2, 8), (77, 7, 9), (77, 16, 16), (77, 5, 33),
@@ -287,19 +287,3 @@ def test_what_is_no_number_stays_none(session, kernel):
     operands = [sent(session, a), sent(session, b)][: len(KERNELS[kernel].arguments) - 1]
     session.run(kernel, *operands, out, size=a.size)
     assert np.array_equal(got(out), expected, equal_nan=True)
-
-
-COUNTED = (1, 31, 257, 4096, 4097, 100_001)  # around what a work-item, and a group of them, takes
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "uint32"])
-@pytest.mark.parametrize("size", COUNTED)
-def test_whole_numbers_are_copied_up_to_their_end(session, rng, size, dtype):
-    """Every element, at odd places, and those beside stay."""
-    featured(session, "kernels")
-    source = rng.integers(0, np.iinfo(dtype).max, size + 5, dtype=dtype, endpoint=True)
-    target = sent(session, poisoned((size + 5,), dtype))
-    session.run("copy", target[2:], sent(session, source)[3:], size=size)
-    expected = poisoned((size + 5,), dtype)
-    expected[2 : 2 + size] = source[3 : 3 + size]
-    assert got(target).tobytes() == expected.tobytes()

@@ -1,1 +1,0 @@
-typedef _Float16 __half;
