@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.claims import check_patterns
 from gpumap.judge.comparability import broken, machines, surroundings
-from gpumap.judge.compare import JUDGED, Baseline, Terms, agreed, compare, why
+from gpumap.judge.compare import JUDGED, WHY, Baseline, Terms, agreed, compare
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.pairs import comparable, share
 from gpumap.model import Compared, Problem, Verdict, replace
@@ -22,22 +22,17 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
-    from gpumap.judge.comparability import Difference
     from gpumap.model import Report
 
-_KINDS = ("bench", "transfer-cost", "selftest")
 _PASSED = 0  # the exit code of what is said, and let pass
 _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, on sound devices"
-_OTHER_KIND = "compare reports of `bench` or `transfer-cost`; for a program, `scale --expect`"
-_MEASURE_DRY = "measure it without --dry-run"
-_REGRESSION = "find what changed; if it is meant, NEW is the next base"
-_DEVICE = "see what differs between both runs; if that change is meant, measure a new base"
+_REGRESSION = "find what changed (notes say what differs); if it is meant, NEW is the next base"
 _REFUSED = ("not-comparable", "other-machine")
-_SAME_ROWS = "measure the same rows"
-_MISSING = f"{_SAME_ROWS}, or let it pass: gpumap compare BASE NEW --allow-missing"
+_MISSING = "measure the same rows, or let it pass: gpumap compare BASE NEW --allow-missing"
 _IDLE = "raise --budget, and keep the machine idle"
-_DEVICES = "map each name to one device in both, or measure a base with this map"
-_MACHINE = "measure a base on this machine; `gpumap report BASE NEW` shows both side by side"
+_MACHINE = (
+    "measure a base on this machine with this map; `gpumap report BASE NEW` shows both side by side"
+)
 
 _NOTHING = Problem(
     Diagnostic(
@@ -78,12 +73,10 @@ def judged(base: Report, new: Report, terms: Terms) -> tuple[Verdict, ...]:
     return compare(base, new, terms.threshold, judge=terms.judge)
 
 
-def problems_of(
-    verdicts: Sequence[Verdict], terms: Terms, hint: str = _REGRESSION
-) -> tuple[Problem, ...]:
-    """Return what verdicts mean for the exit code; `hint`: of a regression."""
+def problems_of(verdicts: Sequence[Verdict], *, allow_missing: bool) -> tuple[Problem, ...]:
+    """Return what verdicts mean for the exit code."""
+    problems = tuple(_problems(verdicts, allow_missing=allow_missing))
     compared = any(verdict.verdict in JUDGED for verdict in verdicts)
-    problems = tuple(_problems(verdicts, terms, hint, _MISSING if compared else _SAME_ROWS))
     return problems if compared else (*problems, _NOTHING)
 
 
@@ -105,7 +98,9 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
     report = replace(
         report, notes=(*report.notes, *differences(surroundings(against.base, report)))
     )
-    return concluded(report, gate, verdicts, problems_of(verdicts, against.terms))
+    return concluded(
+        report, gate, verdicts, problems_of(verdicts, allow_missing=against.terms.allow_missing)
+    )
 
 
 def refuse_broken(report: Report, which: str) -> None:
@@ -116,9 +111,7 @@ def refuse_broken(report: Report, which: str) -> None:
     """
     if (why := broken(report)) is not None:
         message = f"the {which} report cannot be compared: {why}"
-        hint = _MEASURE_DRY if report.plans else _MEASURE
-        hint = hint if report.kind in _KINDS else _OTHER_KIND
-        raise QuestionError((Diagnostic("not-comparable", message, hint=hint),))
+        raise QuestionError((Diagnostic("not-comparable", message, hint=_MEASURE),))
 
 
 def _ended_early(report: Report) -> bool:
@@ -127,7 +120,7 @@ def _ended_early(report: Report) -> bool:
     return bool(report.plans) or report.exit_code not in over
 
 
-def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[Difference] = ()) -> None:
+def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -> None:
     """Refuse to compare a script with hardware, or what ran on other machines or devices.
 
     Args:
@@ -143,46 +136,35 @@ def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[Difference] 
         message = "one is simulated and the other is real"
         raise QuestionError((Diagnostic("not-comparable", message, hint=hint),))
     if apart:
-        keys = {each.key for each in apart}
-        which, hint = ("another machine", _MACHINE)
-        if not keys & {"processor", "cores"}:
-            which = "other devices" if "devices" in keys else "another map"
-            hint = _DEVICES
-        texts = [each.text for each in apart]
-        message = f"the base is of {which}: {'; '.join(texts).removeprefix('devices: ')}"
-        raise QuestionError((Diagnostic("other-machine", message, hint=hint),))
+        message = f"the base is of another machine, or of other devices: {'; '.join(apart)}"
+        raise QuestionError((Diagnostic("other-machine", message, hint=_MACHINE),))
 
 
-def _problems(
-    verdicts: Sequence[Verdict], terms: Terms, regression: str, missing: str
-) -> Iterator[Problem]:
+def _problems(verdicts: Sequence[Verdict], *, allow_missing: bool) -> Iterator[Problem]:
     """Yield what each verdict that is no pass means for the exit code."""
     for verdict in verdicts:
         if verdict.verdict == "regression":
-            hint = _DEVICE if verdict.reason == "device-slower" else regression
-            found = Diagnostic("regression", _verdict_text(verdict, "a regression"), hint=hint)
-            yield Problem(found, Exit.NO)
+            message = _verdict_text(verdict, "a regression")
+            yield Problem(Diagnostic("regression", message, hint=_REGRESSION), Exit.NO)
         elif verdict.verdict in ("missing", "new"):
-            found = Diagnostic("missing", verdict.text, hint=missing)
+            found = Diagnostic("missing", verdict.text, hint=_MISSING)
             if verdict.verdict == "new":
-                found = Diagnostic("new", verdict.text, hint=missing)
-            if terms.allow_missing:
-                let = replace(found, severity="warning", hint=_SAME_ROWS)
-                yield Problem(let, _PASSED)
+                found = Diagnostic("new", verdict.text, hint=_MISSING)
+            if allow_missing:
+                yield Problem(replace(found, severity="warning", hint=None), _PASSED)
             else:
                 yield Problem(found, Exit.NO)
         elif verdict.verdict == "inconclusive":
-            message = _verdict_text(verdict, "inconclusive", terms.threshold)
+            message = _verdict_text(verdict, "inconclusive")
             yield Problem(Diagnostic("inconclusive", message, hint=_IDLE), Exit.INCONCLUSIVE)
 
 
-def _verdict_text(verdict: Verdict, word: str, threshold: float = 0.0) -> str:
+def _verdict_text(verdict: Verdict, word: str) -> str:
     """Return ``dot.one[...].time is 1.12 [1.10, 1.15] of base, a regression at 5%``, and why."""
     ratio = f"{figure(verdict)} of base" if verdict.value is not None else "not known"
-    what = f"{verdict.id}.{verdict.metric} is {ratio}"
-    reason = why(verdict)
-    at = share(verdict.threshold or threshold)
-    return f"{what}, {word} at {at}{f': {reason}' if reason else ''}"
+    at = f" at {share(verdict.threshold)}" if verdict.threshold is not None else ""
+    reason = f": {WHY[verdict.reason]}" if verdict.reason else ""
+    return f"{verdict.id}.{verdict.metric} is {ratio}, {word}{at}{reason}"
 
 
 def note(message: str) -> Diagnostic:
@@ -190,9 +172,9 @@ def note(message: str) -> Diagnostic:
     return Diagnostic("compared", message, severity="note")
 
 
-def differences(every: Iterable[Difference]) -> list[Diagnostic]:
+def differences(every: Iterable[str]) -> list[Diagnostic]:
     """Return what differs between two runs, and may be why their figures do, as notes."""
-    return [Diagnostic("differs", f"differs: {each.text}", severity="note") for each in every]
+    return [Diagnostic("differs", f"differs: {each}", severity="note") for each in every]
 
 
 # --- two saved reports
@@ -249,7 +231,7 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         show_machine(record.draft, after)
         verdicts, notes = _verdicts(before, after, request, program)
         record.draft.remarks += [*notes, *differences(surroundings(before, after))]
-        wrong = problems_of(verdicts, request.terms)
+        wrong = problems_of(verdicts, allow_missing=request.allow_missing)
         record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 
 

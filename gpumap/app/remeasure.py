@@ -132,8 +132,7 @@ def _ended(run: Run, target: Path, program: Program) -> subprocess.CompletedProc
 def _failure(name: str, done: subprocess.CompletedProcess[bytes]) -> GpumapError:
     code = done.returncode
     said = [line.strip() for line in done.stderr.decode(errors="replace").splitlines()]
-    first = [line for line in said if line.startswith(("error", "fix: "))][:_LINES]
-    output = "; ".join(first or said[-_LINES:])
+    output = "; ".join(said[-_LINES:])
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     if code in _WHOLE:
         how += " and wrote no report"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from gpumap.model import Report
     from gpumap.results.several import Saved
 
-_OF_THE_RUN = ("unused", "default-map")  # notes that help whoever can still change the map
-
 
 def show_reports(
     program: Program,
@@ -62,7 +60,7 @@ def _show(files: Sequence[Path], output: Output, program: Program) -> None:
 def _show_one(found: Report, output: Output, program: Program) -> None:
     """Show a report as its run did, and say on stderr what the run said."""
     emit(found, output, program)
-    speak(found, (n for n in found.notes if n.code not in _OF_THE_RUN), output, program)
+    speak(found, found.notes, output, program)
 
 
 def _refuse_one(output: Output) -> None:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from gpumap.model import Report
 
 SIDES = ("A", "B")
-_REGRESSION = "see what differs between A and B; the notes have what is known"
 
 
 def compare_commands(program: Program, request: CompareRequest) -> None:
@@ -58,7 +57,7 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
         check_patterns(comparable(a), terms.judge)
         judged = partial(compare, threshold=terms.threshold, judge=terms.judge)
         verdicts = agreed([judged(one, other) for one in of_a for other in of_b])
-        wrong = problems_of(verdicts, terms, _REGRESSION)
+        wrong = problems_of(verdicts, allow_missing=terms.allow_missing)
         differ = (*machines(a, b, SIDES), *surroundings(a, b, SIDES))
         record.draft.remarks += differences(differ)
         record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)

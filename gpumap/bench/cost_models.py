@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.keys import is_call
 from gpumap.dtypes import np
-from gpumap.model import Case, Fit, HeldBack
+from gpumap.model import Fit, HeldBack
+from gpumap.model.measurements import fit_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,14 +32,6 @@ def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit
             sweeps[fit_id(row.case)].append(row)
     found = (_fit(id_, sweep, confidence, seed) for id_, sweep in sweeps.items())
     return tuple(fit for fit in found if fit is not None)
-
-
-def fit_id(case: Case) -> str:
-    """Return ``transfer.h2d.fit[backend=...,memory=...,mode=...,names=a,pattern=alone]``."""
-    params = {key: value for key, value in case.params.items() if key != "bytes"}
-    alone = Case(case.bench, f"{case.name}.fit", {**params, "pattern": "alone"}, case.bindings,
-                 case.work, ordered=case.ordered)  # fmt: skip
-    return alone.id
 
 
 def _fit(id_: str, sweep: Sequence[Measurement], confidence: float, seed: int) -> Fit | None:

@@ -18,11 +18,12 @@ from gpumap import units
 from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.judge.limits import OF_DEVICES, Limit, Operator, Selector
+from gpumap.judge.phrases import truncated
 from gpumap.model.maps import UNITS
 from gpumap.text import fix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap.bench.registry import Family
 
@@ -35,7 +36,8 @@ _SELECTOR = re.compile(
 )
 _OPERATOR = re.compile(r"\s*(>=|<=|>|<)(?![<>=])\s*")
 _EXAMPLE = "write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'"
-_REST = 8  # characters shown of what should be an operator
+_ITEM = re.compile(r"[^,]+")
+_PAIR = re.compile(r"\s*(?P<key>[^=]*?)\s*=\s*(?P<value>.*?)\s*", re.DOTALL)
 
 
 def selector(text: str) -> Selector:
@@ -47,8 +49,8 @@ def selector(text: str) -> Selector:
     """
     found, stop = _scan(text)
     if stop < len(text):
-        rest = Span(stop, len(text))
-        raise _no_selector(text, rest, f'"{_excerpt(text[stop:])}" is left over')
+        left_over = f'"{truncated(text[stop:], _SHOWN)}" is left over'
+        raise _no_selector((stop, len(text)), left_over)
     return found
 
 
@@ -62,7 +64,9 @@ def limit(text: str) -> Limit:
     found, stop = _scan(text)
     match = _OPERATOR.match(text, stop)
     if match is None:
-        raise _no_operator(text, stop)
+        place = Span(max(min(stop, len(text) - 1), 0), len(text))
+        message = "no operator follows the metric: there are >=, <=, > and <"
+        raise QuestionError((Diagnostic("limit", message, span=place, hint=_EXAMPLE),))
     try:
         value = units.quantity(text[match.end() :], UNITS[found.metric])
     except units.UnitError as error:
@@ -84,20 +88,17 @@ def _scan(text: str) -> tuple[Selector, int]:
     """
     match = _SELECTOR.match(text)
     if match is None:
-        place = _stripped(text, 0, len(text))
-        raise _no_selector(text, place, f'"{_excerpt(text.strip())}" is not BENCH.CASE.METRIC')
+        message = f'"{truncated(text.strip(), _SHOWN)}" is not BENCH.CASE.METRIC'
+        raise _no_selector((0, len(text)), message)
     bench, case, families = _case(match)
     name = match["metric"]
     having = [family for family in families if name in family.metrics]
-    keys, wrong = _keys(text, Span(*match.span("keys")), having or families)
     if not having:
-        known = _all(metric for family in families for metric in family.metrics)
-        message = f'{bench}.{case} has no metric "{_excerpt(name)}"'
-        wrong += _unknown(message, match.span("metric"), name, known).diagnostics
-    if wrong:
-        raise QuestionError(tuple(wrong))
-    suffix = next(family.suffix for family in families if family in having)
-    return Selector(bench, case, keys, name, f"{bench}.{case}{suffix}"), match.end()
+        message = f'{bench}.{case} has no metric "{truncated(name, _SHOWN)}"'
+        known = (metric for family in families for metric in family.metrics)
+        raise _unknown(message, match.span("metric"), name, known)
+    keys = _keys(text, match.span("keys"), having)
+    return Selector(bench, case, keys, name, f"{bench}.{case}{having[0].suffix}"), match.end()
 
 
 def _families(bench: str) -> tuple[Family, ...]:
@@ -109,104 +110,50 @@ def _case(match: re.Match[str]) -> tuple[str, str, list[Family]]:
     name, what = match["bench"], match["case"]
     of_bench = _families(name)
     if not of_bench:
-        message = f'no benchmark is called "{_excerpt(name)}"'
-        raise _unknown(message, match.span("bench"), name, tuple(BENCHMARKS))
+        message = f'no benchmark is called "{truncated(name, _SHOWN)}"'
+        raise _unknown(message, match.span("bench"), name, BENCHMARKS)
     hits = [(known, f) for f in of_bench for known in f.cases if what in (known, known + f.suffix)]
     if not hits:
-        message = f'{name} has no case "{_excerpt(what)}"'
-        known = _all(case for family in of_bench for case in family.cases)
+        message = f'{name} has no case "{truncated(what, _SHOWN)}"'
+        known = (case for family in of_bench for case in family.cases)
         raise _unknown(message, match.span("case"), what, known)
     return name, hits[0][0], [family for _, family in hits]
 
 
-def _keys(
-    text: str, inside: Span, families: Sequence[Family]
-) -> tuple[dict[str, str], list[Diagnostic]]:
-    known = _all([*(key for family in families for key in family.keys), *EVERYWHERE])
+def _keys(text: str, inside: tuple[int, int], families: Sequence[Family]) -> dict[str, str]:
+    """Return the keys in the brackets, if there are any, with their values."""
+    known = (*(key for family in families for key in family.keys), *EVERYWHERE)
     keys: dict[str, str] = {}
-    wrong: list[Diagnostic] = []
-    for item in _items(text, inside):
-        try:
-            key, value = _pair(text, item, known, keys)
-        except QuestionError as error:
-            wrong += error.diagnostics
-        else:
-            keys[key] = value
-    return keys, wrong
+    for item in _ITEM.finditer(text, *inside):
+        pair = _PAIR.fullmatch(text, *item.span())
+        if pair is None or not pair["value"]:
+            raise _no_selector(item.span(), f'"{truncated(item[0], _SHOWN)}" is not key=value')
+        key = pair["key"]
+        if key not in known:
+            message = f'no row has a key "{truncated(key, _SHOWN)}"'
+            raise _unknown(message, pair.span("key"), key, known)
+        if key in keys:
+            raise _no_selector(pair.span("key"), f"duplicate key {key}")
+        keys[key] = _bytes(pair) if key == "bytes" else pair["value"]
+    return keys
 
 
-def _items(text: str, inside: Span) -> Iterator[Span]:
-    """Yield what commas separate; of nothing there is none."""
-    start = inside.start
-    for item in text[start : inside.stop].split(",") if inside.start < inside.stop else ():
-        yield _stripped(text, start, start + len(item))
-        start += len(item) + 1
-
-
-def _pair(
-    text: str, item: Span, known: Sequence[str], others: Mapping[str, str]
-) -> tuple[str, str]:
-    equals = text.find("=", item.start, item.stop)
-    if equals < 0:
-        raise _no_selector(
-            text, item, f'"{_excerpt(text[item.start : item.stop])}" is not key=value'
-        )
-    place, value = _stripped(text, item.start, equals), _stripped(text, equals + 1, item.stop)
-    key = text[place.start : place.stop]
-    if key not in known:
-        message = f'no row has a key "{_excerpt(key)}"'
-        raise _unknown(message, place, key, known)
-    if key in others:
-        raise _no_selector(text, place, f"duplicate key {key}")
-    return key, _value(text, key, value)
-
-
-def _value(text: str, key: str, value: Span) -> str:
-    """Return a value as ids write it."""
-    raw = text[value.start : value.stop]
-    if not raw:
-        raise _no_selector(text, value, f"{key} has no value")
-    if key != "bytes":
-        return raw
+def _bytes(pair: re.Match[str]) -> str:
+    """Return a number of bytes as ids write it."""
     try:
-        return str(units.nbytes(raw))
+        return str(units.nbytes(pair["value"]))
     except ValueError as error:
-        raise QuestionError((Diagnostic("selector", str(error), span=value),)) from error
+        wrong = Diagnostic("selector", str(error), span=Span(*pair.span("value")))
+        raise QuestionError((wrong,)) from error
 
 
-def _unknown(message: str, place: Iterable[int], word: str, known: Sequence[str]) -> QuestionError:
-    hint = fix(word, known, f"there are {', '.join(known)}")
+def _unknown(
+    message: str, place: tuple[int, int], word: str, known: Iterable[str]
+) -> QuestionError:
+    words = dict.fromkeys(known)
+    hint = fix(word, words, f"there are {', '.join(words)}")
     return QuestionError((Diagnostic("selector", message, span=Span(*place), hint=hint),))
 
 
-def _no_selector(text: str, place: Span, message: str) -> QuestionError:
-    if place.start == place.stop:  # something is missing there: a caret needs a character
-        place = Span(place.start, min(place.start + 1, len(text)))
-    return QuestionError((Diagnostic("selector", message, span=place, hint=EXAMPLE),))
-
-
-def _excerpt(part: str) -> str:
-    return part if len(part) <= _SHOWN else part[: _SHOWN - 1] + "…"
-
-
-def _stripped(text: str, start: int, stop: int) -> Span:
-    while start < stop and text[start].isspace():
-        start += 1
-    while start < stop and text[stop - 1].isspace():
-        stop -= 1
-    return Span(start, stop)
-
-
-def _all(items: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(items))
-
-
-def _no_operator(text: str, stop: int) -> QuestionError:
-    rest = text[stop:].strip()
-    if not rest:
-        message, place = "it requests nothing", Span(max(len(text) - 1, 0), len(text))
-    else:
-        start = text.index(rest[0], stop)
-        place = Span(start, min(start + _REST, len(text)))
-        message = f'"{text[place.start : place.stop]}" does not begin with one of >=, <=, > and <'
-    return QuestionError((Diagnostic("limit", message, span=place, hint=_EXAMPLE),))
+def _no_selector(place: tuple[int, int], message: str) -> QuestionError:
+    return QuestionError((Diagnostic("selector", message, span=Span(*place), hint=EXAMPLE),))

@@ -51,10 +51,6 @@ _FILES: dict[str, tuple[Kind, ...]] = {
     "concepts": ("route", "verdict", "concept"),
     "codes": ("code",),
 }
-_ALIASES = {  # of what tables and readers call otherwise: the topic that says it
-    "noisy": "trust", "few": "trust", "ci": "interval", "confidenceinterval": "interval",
-    "round": "iteration", "exit": "exitcode", "tau": "easgd", "alpha": "easgd",
-}  # fmt: skip
 _OFFERED = 3  # topics offered for an unknown word
 _ENOUGH = 3  # letters from which on a part of a word matches
 _LONGEST = 40  # letters that are compared: more than any topic has
@@ -125,16 +121,9 @@ def named(word: str) -> tuple[Topic, ...]:
     """Return every topic of this name.
 
     Case, blanks, hyphens, underscores and apostrophes make no difference. Benchmarks are loaded for
-    a word that the table does not have. A word that a topic lists as *word* is that topic's, and a
-    kind that has no such topic is all of its topics: `flags`, `exit codes`.
+    a word that the table does not have. A word that a topic lists as *word* is that topic's.
     """
-    return _named(word, table()) or _listing(word) or _of_kind(word) or _named(word, every())
-
-
-def _of_kind(word: str) -> tuple[Topic, ...]:
-    query = _ALIASES.get(_plain(word), _plain(word)).removesuffix("s")
-    kinds = (kind for kinds in _FILES.values() for kind in kinds)
-    return next((of_kind(kind) for kind in kinds if _plain(kind) == query), ())
+    return _named(word, table()) or _listing(word) or _named(word, every())
 
 
 def _listing(word: str) -> tuple[Topic, ...]:
@@ -142,7 +131,7 @@ def _listing(word: str) -> tuple[Topic, ...]:
 
 
 def _named(word: str, topics: Sequence[Topic]) -> tuple[Topic, ...]:
-    query = _ALIASES.get(_plain(word), _plain(word))
+    query = _plain(word)
     return tuple(topic for topic in topics if _plain(topic.name) == query)
 
 

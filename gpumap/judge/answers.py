@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -82,13 +83,8 @@ def check(report: Report, _: Checked) -> Headline:
     if not report.settings.get("opened", True):
         return answer(report, "untrusted", (f"{whole}; no device was opened.",))
     if len(bindings) <= _FEW:
-        listed = ", ".join(f"{middle(b.name)} = {_called(b.device)}" for b in bindings)
-    else:
-        kinds = Counter(middle(b.device.name, _DEVICE) for b in bindings)
-        listed = ", ".join(f"{count} x {name}" for name, count in kinds.items())
-    where = "there" if len(bindings) == 1 else "to each"
-    right = f"4 KiB went {where} and back, verified."
-    return answer(report, "good", (f"{whole}: {listed}.", right))
+        whole += ": " + ", ".join(f"{middle(b.name)} = {_called(b.device)}" for b in bindings)
+    return answer(report, "good", (f"{whole}.", "4 KiB went to each and back, verified."))
 
 
 def _called(device: Device) -> str:
@@ -224,16 +220,13 @@ def selftest(report: Report, tested: Tested) -> Headline:
     trips, alarms = tested.round_trips, tested.alarms
     if (bad := next((trip for trip in trips if trip.reason is not None), None)) is not None:
         return _failed_trip(report, bad)
-    if not alarms:
-        text = f"No conclusion: no comparison was made. Repeat with {longer(report)}."
-        return answer(report, "untrusted", (text,))
     false, runs = sum(each.false for each in alarms), sum(each.runs for each in alarms)
+    if min((each.runs for each in alarms), default=0) < _FEWEST:
+        text = f"No conclusion: {counted(runs, 'comparison')} in this time; more are needed."
+        return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."))
     unclear, limit = sum(each.inconclusive for each in alarms), f"{alarms[0].threshold * 100:g} %"
     subject = About(max(alarms, key=lambda each: each.false + each.inconclusive).id)
     quiet = "Use a larger --threshold, or a quieter machine."
-    if min(each.runs for each in alarms) < _FEWEST:
-        text = f"No conclusion: {counted(runs, 'comparison')} in this time; more are needed."
-        return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."), subject)
     if false or unclear:
         what = f"{false} false alarms" if false else f"noise hides them in {unclear}"
         text = f"Differences of {limit} cannot be told apart from noise here: {what}"
@@ -260,51 +253,38 @@ def predict(report: Report, predicted: Predicted) -> Headline:
     if predicted.published is not None:
         return _published(report, predicted.published)
     result = predicted.prediction
-    gains = [f for f in result.forecasts if "speedup" in f.metrics] if result else []
-    if result is None or not gains:
-        return _exchange(report, result)
-    most = max(forecast.devices for forecast in gains)
-    best = max(
-        (forecast for forecast in gains if forecast.devices == most),
-        key=lambda forecast: forecast.metrics["speedup"].value,
-    )
-    gain, share = best.metrics["speedup"], _exchanging(best)
-    text = f"{counted(most, 'device')} should train {value(gain)} times as fast as one"
-    if gain.low < gain.high and gain.has_interval:
-        text += f" ({interval(gain).removeprefix('CI ')})"
-    subject = About(metric="speedup", figure=gain)
-    computed = "Computed, not measured."
-    if gain.value >= _SPLIT * most:
-        return answer(report, "good", (f"{text} with {best.algorithm}.", computed), subject)
-    why = (
-        f"exchanging {amount(result.nbytes)} takes {percent(share)} of a step"
-        if share
-        else "cause not identified"
-    )
-    return answer(report, "below", (f"{text} with {best.algorithm}: {why}.", computed), subject)
-
-
-def _exchanging(forecast: Forecast) -> float:
-    comm, time = forecast.metrics.get("comm"), forecast.metrics.get("time")
-    return comm.value / time.value if comm and time and time.value > 0.0 else 0.0
-
-
-def _exchange(report: Report, result: Prediction | None) -> Headline:
-    """Return what an exchange takes, where no compute time is known."""
-    forecasts = [f for f in result.forecasts if "comm" in f.metrics] if result else []
-    if result is None or not forecasts:
+    forecasts = result.forecasts if result else ()
+    most = max((forecast.devices for forecast in forecasts), default=0)
+    last = [forecast for forecast in forecasts if forecast.devices == most]
+    if result is None or not last:
         return answer(report, "untrusted", ("No prediction: there is no link model that fits.",))
-    most = max(forecast.devices for forecast in forecasts)
-    best = min(
-        (f for f in forecasts if f.devices == most),
-        key=lambda forecast: forecast.metrics["comm"].value,
-    )
+    if any("speedup" in forecast.metrics for forecast in last):
+        return _gained(report, result, max(last, key=partial(_figure, "speedup")))
+    best = min(last, key=partial(_figure, "comm"))
     comm = best.metrics["comm"]
     text = f"Exchanging {amount(result.nbytes)} between {most} devices should take {value(comm)}"
     more = "--compute gives the time of a step, and so a speed-up."
-    return answer(
-        report, "good", (f"{text} with {best.algorithm}.", more), About(metric="comm", figure=comm)
-    )
+    subject = About(metric="comm", figure=comm)
+    return answer(report, "good", (f"{text} with {best.algorithm}.", more), subject)
+
+
+def _figure(metric: str, forecast: Forecast) -> float:
+    return forecast.metrics[metric].value
+
+
+def _gained(report: Report, result: Prediction, best: Forecast) -> Headline:
+    """Return how many times as fast a step is, and what keeps it from more."""
+    gain, times = best.metrics["speedup"], [best.metrics.get(name) for name in ("comm", "time")]
+    text = f"{counted(best.devices, 'device')} should train {value(gain)} times as fast as one"
+    if gain.low < gain.high and gain.has_interval:
+        text += f" ({interval(gain).removeprefix('CI ')})"
+    text += f" with {best.algorithm}"
+    subject, computed = About(metric="speedup", figure=gain), "Computed, not measured."
+    if gain.value >= _SPLIT * best.devices:
+        return answer(report, "good", (f"{text}.", computed), subject)
+    comm, time = (figure.value if figure else math.nan for figure in times)
+    why = f"exchanging {amount(result.nbytes)} takes {percent(comm / time)} of a step"
+    return answer(report, "below", (f"{text}: {why}.", computed), subject)
 
 
 def _published(report: Report, table: Published) -> Headline:

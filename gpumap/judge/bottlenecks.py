@@ -8,7 +8,6 @@ overlap?), and the time outside of them with the host's work (launching, readbac
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -257,24 +256,10 @@ def _launch(evidence: Evidence) -> Finding | None:
 
 
 def _arithmetic(solo: Measurement, control: Measurement) -> float:
-    """Return the seconds of a product that are arithmetic, by the time of a larger one.
-
-    With L of a launch and P of the control's arithmetic, n and m iterations in a sample, one of the
-    control takes P + L / n: launches are hidden behind what was launched before. A product that is
-    launch-bound takes L + k P / m, with a share k of the control's operations. Where these two do
-    not agree the control's time is taken whole, and that is the most that it can be.
-    """
+    """Return the most that is arithmetic of a product, in seconds, by the time of a larger one."""
     works = solo.case.work, control.case.work
     ours, theirs = (work.operations / max(work.products, 1) for work in works)
-    share = ours / theirs
-    one, large = (row.metrics["time"].value for row in (solo, control))
-    m, n = (
-        row.samples.iterations_per_sample if row.samples else math.inf for row in (solo, control)
-    )
-    hidden = 1.0 - share / (m * n)
-    whole = (large - one / n) / hidden if hidden > 0.0 else large
-    launch = one - share * whole / m
-    return share * (whole if 0.0 <= launch <= whole else large)
+    return control.metrics["time"].value * ours / theirs
 
 
 def _transfer(evidence: Evidence) -> Finding | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -13,13 +13,6 @@ _WHOLE = ("ok", "no", "inconclusive")  # statuses of a complete run
 _NOTHING = "nothing"  # where one side has no value
 SIDES = ("base", "new")
 Sides = tuple[str, str]
-
-
-class Difference(NamedTuple):
-    """What two reports have two values of: its key, and a text with both of them."""
-
-    key: str
-    text: str
 
 
 def broken(report: Report) -> str | None:
@@ -39,7 +32,7 @@ def broken(report: Report) -> str | None:
     return None
 
 
-def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[Difference, ...]:
+def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
     """Return the differences between the machines of two reports; none if they are the same.
 
     That is the processor, its cores, and the device that each name is. Versions of libraries,
@@ -51,7 +44,7 @@ def machines(base: Report, new: Report, sides: Sides = SIDES) -> tuple[Differenc
 
 def machine_of(
     base: Report, new: Fingerprint | None, bindings: Iterable[Binding], sides: Sides = SIDES
-) -> tuple[Difference, ...]:
+) -> tuple[str, ...]:
     """Return the differences between the machine of a report and that of a run: see `machines`."""
     changes = _differences(_machine(base.fingerprint), _machine(new), sides)
     rows = (binding for row in base.measurements for binding in row.case.bindings)
@@ -61,7 +54,7 @@ def machine_of(
     return (*changes, *_differences(before, after, sides))
 
 
-def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[Difference, ...]:
+def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
     """Return which versions, links and variables differ that steer placement or speed."""
     before, after = (
         {name: value for name, value in report.environment.items() if value is not None}
@@ -97,10 +90,9 @@ def _devices(bindings: Iterable[Binding]) -> dict[str, str]:
 
 def _differences(
     before: Mapping[str, str], after: Mapping[str, str], sides: Sides = SIDES
-) -> Iterator[Difference]:
+) -> Iterator[str]:
     """Yield each key whose values differ, with both of them."""
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         if old != new:
-            text = f"{key}: {old or _NOTHING} in {sides[0]}, {new or _NOTHING} in {sides[1]}"
-            yield Difference(key, text)
+            yield f"{key}: {old or _NOTHING} in {sides[0]}, {new or _NOTHING} in {sides[1]}"

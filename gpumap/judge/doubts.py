@@ -112,7 +112,7 @@ def doubtful(report: Report, row: Measurement, metric: str) -> Headline | None:
         return None
     how = {
         "s": f"takes {roughly(shown)}",
-        "1": f"is {roughly(shown)} times as fast{_reference(report, row)}",
+        "1": f"is {roughly(shown)} times as fast",
     }
     what = f"{row.case.name} on {names(row.case.bindings)} "
     what += how.get(shown.unit, f"reaches {roughly(shown)}")
@@ -122,12 +122,6 @@ def doubtful(report: Report, row: Measurement, metric: str) -> Headline | None:
     more = (f"{why_not}; r{again}",) if why_not else (f"R{again}",)
     subject = About(row.case.id, metric if shown is figure else "time", shown)
     return answer(report, "untrusted", (first, *more), subject)
-
-
-def _reference(report: Report, row: Measurement) -> str:
-    """Return what the speed-up of a row is relative to."""
-    base = next((other for other in report.measurements if other.case.id == row.case.against), None)
-    return f" as {base.case.name} on {names(base.case.bindings)}" if base else ""
 
 
 def _uncertainty(
@@ -204,8 +198,6 @@ def _what(item: Measurement, where: str) -> str:
     code, text = (reason.code, reason.text) if reason else ("failed", "failed")
     if code == "diverged":
         return f"Training diverged on {where}: {sentence(text)}"
-    if code == _CEILING:
-        return f"Impossible figure of {case.name} on {where}: {sentence(text)}"
     if code == "wrong-data":
         between = "from" if case.ordered else "on"
         what = "bytes" if item.check is not None and item.check.method == "bytes" else "result"

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gpumap import units
 from gpumap.errors import Diagnostic, Exit
+from gpumap.judge.phrases import interval, value, verdict_figure
 from gpumap.model import Problem, replace
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -106,7 +107,7 @@ def gated(report: Report, gate: Gate) -> Report:
     if gate.if_absent == "skip" and is_absent(report):
         return skipped(report, limit_verdicts)
     report = replace(report, notes=(*report.notes, *_undecided(report)))
-    return concluded(report, gate, limit_verdicts, problems(limit_verdicts, report, gate.limits))
+    return concluded(report, gate, limit_verdicts, problems(limit_verdicts, report))
 
 
 def by_headline(gate: Gate) -> bool:
@@ -212,61 +213,42 @@ def skipped(report: Report, verdicts: Iterable[Verdict]) -> Report:
     )
 
 
-def problems(
-    verdicts: Iterable[Verdict], report: Report, limits: Iterable[Limit]
-) -> tuple[Problem, ...]:
+def problems(verdicts: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
     """Return a problem for each limit that was missed or not judged."""
     if not (verdicts := tuple(verdicts)):
         return ()
-    from gpumap.judge.limits import id_of, others, rows_of
+    from gpumap.judge.limits import id_of, rows_of
 
-    cases = [row.case for row in report.measurements]
-    there = {limit.text: others(limit.selector.keys, cases) for limit in limits}
     rows = {id_of(row): row for row in rows_of(report)}
     return tuple(
-        _problem(verdict, rows.get(verdict.id or ""), there[verdict.text])
+        _problem(verdict, rows.get(verdict.id or ""))
         for verdict in verdicts
         if verdict.verdict != "pass"
     )
 
 
-def _problem(verdict: Verdict, row: Row | None, there: str | None) -> Problem:
-    """Return what a limit that did not pass is to a run; `there`: what it can select."""
-    code, exit_, hint = "missing", Exit.NO, there or _PLANNED
-    text = "no row that was measured has this"
+def _problem(verdict: Verdict, row: Row | None) -> Problem:
+    """Return what a limit that did not pass is to a run."""
+    message = f"limit {verdict.text}: {_why(verdict, row)}"
     if verdict.verdict == "inconclusive":
-        code, exit_, hint = "inconclusive", Exit.INCONCLUSIVE, _LONGER
-        known = row is not None and verdict.metric in row.metrics
-        left_out = f"{verdict.id} was left out, or what it is made of: no time was left"
-        text = _value_text(verdict) if known else left_out
-    elif verdict.value is not None:
-        code, hint, text = "limit", _ASK_LESS, _value_text(verdict)
-    elif verdict.id is not None:
-        why, hint = _why_not(row)
-        text = f"{verdict.id} {why}"
-    return Problem(Diagnostic(code, f"limit {verdict.text}: {text}", hint=hint), exit_)
+        return Problem(Diagnostic("inconclusive", message, hint=_LONGER), Exit.INCONCLUSIVE)
+    if verdict.value is not None:
+        return Problem(Diagnostic("limit", message, hint=_ASK_LESS), Exit.NO)
+    return Problem(Diagnostic("missing", message, hint=_PLANNED), Exit.NO)
 
 
-def _why_not(row: Row | None) -> tuple[str, str]:
-    """Return why a row has no figure, and the fix."""
+def _why(verdict: Verdict, row: Row | None) -> str:
+    """Return what a row has, or why it has no figure."""
     from gpumap.model import Measurement
 
-    if not isinstance(row, Measurement) or row.reason is None:
-        return "has no such figure, or no model that fits its sizes", _LONGER
-    other = "if that cannot be changed, select other rows by their keys"
-    hint = "see what ended the run" if row.reason.code == "stopped" else other
-    return f"{row.status}: {row.reason.text}", hint
-
-
-def _value_text(verdict: Verdict) -> str:
-    if verdict.value is None:
-        return f"{verdict.id} has an impossible {verdict.metric}, above its ceiling"
-    bounds = [bound for bound in (verdict.low, verdict.high) if bound is not None]
-    from gpumap.model.maps import UNITS
-
-    value, *interval = units.same_prefix((verdict.value, *bounds), UNITS[verdict.metric])
-    shown = f"[{', '.join(interval)}]" if interval else "of too few samples for an interval"
-    return f"{verdict.id} has {value} {shown}"
+    if verdict.id is None:
+        return "no row that was measured has this"
+    if (figure := verdict_figure(verdict)) is not None:
+        known = interval(figure) if figure.has_interval else "too few samples for an interval"
+        return f"{verdict.id} has {value(figure)} ({known})"
+    if isinstance(row, Measurement) and row.reason is not None:
+        return f"{verdict.id} {row.status}: {row.reason.text}"
+    return f"{verdict.id} has no such figure, or one that is impossible"
 
 
 def _undecided(report: Report) -> tuple[Diagnostic, ...]:
@@ -274,6 +256,5 @@ def _undecided(report: Report) -> tuple[Diagnostic, ...]:
     count = _inconclusive(report.measurements)
     if not count:
         return ()
-    rows = "1 row has" if count == 1 else f"{count} rows have"
-    message = f"{rows} fewer than 6 samples, no time, or an impossible ratio"
+    message = f"{counted(count, 'row')} of fewer than 6 samples, no time, or an impossible ratio"
     return (Diagnostic("inconclusive", message, hint=_LONGER, severity="warning"),)

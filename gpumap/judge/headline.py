@@ -16,7 +16,6 @@ from gpumap.judge.phrases import (
     SIMULATED,
     About,
     answer,
-    capital,
     fix,
     interval,
     longer,
@@ -288,28 +287,7 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
         are = f"{counted(len(rows), 'row')} {verb(rows, 'is', 'are')}"
         lost = unlike[0].verdict == "missing"
         what = f"{are} in the baseline and not in NEW" if lost else f"{are} not in the baseline"
-        what = _apart(report.verdicts) or what
     return answer(report, "failed", (f"Not comparable: {what}.", _SAME))
-
-
-def _apart(verdicts: Sequence[Verdict]) -> str | None:
-    """Return by which values of its key a report has other rows than the base; None: by no key."""
-    base, new = (_pairs(_of(verdicts, word)) for word in ("missing", "new"))
-    only = [
-        [pair for pair in one if pair not in other] for one, other in ((base, new), (new, base))
-    ]
-    keys = [{pair.partition("=")[0] for pair in pairs} for pairs in only]
-    if not keys[0] or keys[0] != keys[1]:
-        return None
-    return "the baseline has {}, NEW has {}".format(*map(",".join, only))
-
-
-def _pairs(verdicts: Sequence[Verdict]) -> dict[str, None]:
-    """Return the keys and values of ids, ``size=512``, each once in its order."""
-    from gpumap.judge.limits import split_id  # which a start need not load
-
-    keys = (split_id(verdict.id or "")[1] for verdict in verdicts)
-    return dict.fromkeys(f"{key}={value_}" for each in keys for key, value_ in each.items())
 
 
 def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline:
@@ -320,7 +298,9 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
     )
     others += (f"{unclear} inconclusive.",) * (unclear > 0)
     if worst.reason == "device-slower":
-        return answer(report, "below", (_device(report, worst), *others), _about(worst))
+        text = f"The device, or what drives it, became slower: {_metric(worst)} is {_shown(worst)}"
+        device = f"{text}; so is its control product."
+        return answer(report, "below", (device, *others), _about(worst))
     limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)
     text = f"Slower: {_metric(worst)} is {_shown(worst).removesuffix(')')}; limit {1 + limit:g})."
     why = "Its control product is not slower, so the code is."
@@ -330,18 +310,3 @@ def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline
         (text, *((why,) if worst.reason == "work-slower" else ()), *others),
         _about(worst),
     )
-
-
-def _device(report: Report, verdict: Verdict) -> str:
-    """Return that the device became slower, with what else differs, or how the work changed."""
-    what = "The device, or what drives it, became slower"
-    shown, relative = f"{_metric(verdict)} is {_shown(verdict)}", verdict.relative
-    notes = [note.message for note in report.notes if note.code == "differs"]
-    more = f", and {len(notes) - 1} more" if len(notes) > 1 else ""
-    differ = f"{what}: {shown}. {capital(notes[0])}{more}." if notes else ""
-    if differ and len(differ) + len(SIMULATED) <= LIMIT:
-        return differ
-    if relative is None or relative.high >= 1.0 + (verdict.threshold or 0.0):
-        return f"{what}: {shown}; so is its control product."
-    change = f"{value(relative)} times relative to its control product"
-    return f"{what}, not the work: {shown}, {change}."

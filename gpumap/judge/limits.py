@@ -3,7 +3,7 @@
 A selector has the bench and the case of a row's id, any subset of its keys, and a metric; keys that
 are not given may have any value. In addition to those of the id there are
 
-    name=dev0            rows that run on this name only, written as in the map
+    name=dev0            rows that run on this name only, written as in ids
     device=cuda0         rows all of whose devices are this one
     model=NVIDIA H200    rows all of whose devices are called so by their driver
     driver=580.65.06     rows all of whose devices have this driver
@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap.judge.inconclusive import out_of_time, undecided
 from gpumap.model import Device, Fit, Measurement, Verdict, replace
+from gpumap.model.measurements import fit_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,10 +51,7 @@ OF_DEVICES: Mapping[str, Callable[[Device], str | None]] = {
     "driver": lambda device: device.driver,
 }
 MODEL = ".fit"  # behind the case in the ids of models
-_QUOTED = re.compile(r"%(25|2b|2c|3d|5b|5d|3e)")  # as ids write what would end a name
-_SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})
 _WRITTEN = re.compile(r"%(25|2c|3b|5d)")  # in a device's facts: what would end them
-_ENDS = str.maketrans({c: f"%{ord(c):02x}" for c in "%,;]"})
 _PATTERN, _SWEEP = "pattern", "ladder"  # a key that a selector of such rows has to give
 
 
@@ -99,9 +97,7 @@ def split_id(id_: str) -> tuple[str, dict[str, str]]:
 def _has_key(key: str, value: str, keys: Mapping[str, str]) -> bool:
     """Return whether a row has a key's value; a row without the key has not."""
     if key == "name":
-        # as ids write it, whether it is written so already or as in the map
-        name = _QUOTED.sub(lambda each: chr(int(each[1], 16)), value).translate(_SPECIAL)
-        return keys.get("names") == name
+        return keys.get("names") == value
     present = keys.get(key)
     return present == value or (present in ("True", "False") and present.lower() == value)
 
@@ -111,18 +107,6 @@ def _are(key: str, value: str, case: Case) -> bool:
     wanted = _WRITTEN.sub(lambda each: chr(int(each[1], 16)), value)
     found = {OF_DEVICES[key](binding.device) for binding in case.bindings}
     return found == {wanted}
-
-
-def others(keys: Mapping[str, str], cases: Iterable[Case]) -> str | None:
-    """Return what the devices of cases have where none has what keys want; None: one has."""
-    every = tuple(cases)
-    for key in keys.keys() & OF_DEVICES.keys():
-        devices = [binding.device for case in every for binding in case.bindings]
-        known = dict.fromkeys(filter(None, map(OF_DEVICES[key], devices)))
-        if known and not any(_are(key, keys[key], case) for case in every):
-            written = (f"{key}={each.translate(_ENDS)}" for each in known)
-            return f"there are {', '.join(written)}"
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +155,10 @@ def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Ver
     selected = (row for row in rows if limit.selector.matches(row))
     unmeasured = [row for row in report.measurements if out_of_time(row)]
     short = limit.selector.bench in {row.case.bench for row in undecided(unmeasured)}
-    models = {_model_of(row.case.id) for row in unmeasured}
+    late = _planned(unmeasured)
     results = [verdict for row in selected if (verdict := _of(limit, row, short=short)) is not None]
     results += [
-        replace(_missing(limit, id_), verdict="inconclusive" if id_ in models else "missing")
+        replace(_missing(limit, id_), verdict="inconclusive" if id_ in late else "missing")
         for id_ in _unfitted(limit.selector, report)
     ]
     yield from results or [_missing(limit, None)]
@@ -212,19 +196,10 @@ def _unfitted(selector: Selector, report: Report) -> list[str]:
     if not selector.head.endswith(MODEL):
         return []
     there = {fit.id for fit in report.fits}
-    planned = {_model_of(row.case.id): row.case for row in report.measurements}
-    return [
-        id_
-        for id_, case in planned.items()
-        if id_ is not None and id_ not in there and selector.selects(id_, case)
-    ]
+    planned = _planned(report.measurements)
+    return [id_ for id_ in planned if id_ not in there and selector.selects(id_, planned[id_])]
 
 
-def _model_of(id_: str) -> str | None:
-    """Return the id of the model that a row of a size sweep is for; None for any other."""
-    head, keys = split_id(id_)
-    if keys.pop("pattern", None) != "ladder":
-        return None
-    keys.pop("bytes", None)
-    inside = sorted({**keys, "pattern": "alone"}.items())
-    return f"{head}{MODEL}[{','.join(map('='.join, inside))}]"
+def _planned(rows: Iterable[Measurement]) -> dict[str, Case]:
+    """Return a case of each size sweep among rows, by the id of its model."""
+    return {fit_id(row.case): row.case for row in rows if row.case.params.get(_PATTERN) == _SWEEP}

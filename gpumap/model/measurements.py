@@ -333,3 +333,11 @@ class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "resi
     held_back: HeldBack | None
     metrics: Figures
     lines: tuple[Line, ...]
+
+
+def fit_id(case: Case) -> str:
+    """Return the id of a size sweep's model: ``transfer.h2d.fit[...,names=a,pattern=alone]``."""
+    params = {key: value for key, value in case.params.items() if key != "bytes"}
+    alone = Case(case.bench, f"{case.name}.fit", {**params, "pattern": "alone"}, case.bindings,
+                 case.work, ordered=case.ordered)  # fmt: skip
+    return alone.id

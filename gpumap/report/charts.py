@@ -50,18 +50,11 @@ _ID = re.compile(r'(?<=<g) id="[^"]*"')
 
 
 class Chart(NamedTuple):
-    """A picture to be drawn, `height` pixels high; `note` says what it leaves out."""
+    """A picture to be drawn, `height` pixels high."""
 
     title: str
     height: float
     draw: Callable[[Figure], None]
-    note: str = ""
-
-
-def left_out(count: int, most: int, what: str) -> str:
-    """Return that only so many are drawn; nothing where these are all."""
-    more = f"the first {most} of {count} {what} are drawn; the tables have all"
-    return more if count > most else ""
 
 
 def missing() -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.escape import printable
+from gpumap.report.table import paragraph
 from gpumap.text import width
 
 if TYPE_CHECKING:
@@ -20,11 +21,10 @@ _WIDTH = 80  # columns where there is no terminal
 SHOWN = 100  # a hostile map of 100,000 entries must not flood a terminal; JSON has them all
 _ALIKE = 3  # that say the same of other rows or entries; of more the first one stands for all
 _OWN = re.compile(r'[0-9][0-9.]*|"[^"]*"')  # what tells one text from the next
-_ROW = re.compile(r"[^\s\[]+\[[^]]*\]\S*")  # the row that a message begins with
+_ROW = re.compile(r"^[^\s\[]+\[[^]]*\]\S*")  # the row that a message begins with
 
 _PASTED = " -m pip "  # in a line to paste: in two pieces a shell would run the first of them
 _INSET = 2  # columns before a place
-_LEAST = 20  # columns: in fewer, lines are left to the terminal
 
 
 def render(
@@ -64,38 +64,18 @@ def folded(
 
 
 def _likeness(found: Diagnostic) -> object:
-    """Return what two diagnostics have in common that say the same of other entries or rows.
-
-    Of those that are of neither, only what is the same word for word.
-    """
-    row = _ROW.match(found.message) if found.entry is None else None
-    message = found.message[row.end() :] if row else found.message
-    if found.name is not None:
-        message = message.removeprefix(f"{found.name}: ")
-    texts = [message, found.hint or ""]
-    if row or found.entry is not None:
-        texts = [_OWN.sub("", text) for text in texts]
-    return found.severity, found.code, found.entry is None, bool(row), *texts
+    """Return what two diagnostics have in common that say the same of other entries or rows."""
+    message, hint = found.message.removeprefix(f"{found.name}: "), found.hint or ""
+    if found.entry is not None or _ROW.match(message):
+        message, hint = (_OWN.sub("", _ROW.sub("", text)) for text in (message, hint))
+    return found.severity, found.code, found.entry is None, message, hint
 
 
 def fitted(lines: Sequence[str], columns: int | None) -> Iterator[str]:
     """Yield printable lines that a terminal has room for; what a caret points into stays whole."""
     for number, line in enumerate(map(printable, lines)):
         pointed = any(near.lstrip().startswith("^") for near in lines[number : number + 2])
-        yield from [line] if columns is None or pointed else _broken(line, columns)
-
-
-def _broken(line: str, columns: int) -> Iterator[str]:
-    """Yield a line in pieces, none of them broken within a word, all as far in."""
-    inset = " " * (len(line) - len(line.lstrip(" ")))
-    if width(line) <= columns or columns - len(inset) < _LEAST or _PASTED in line:
-        yield line
-        return
-    from textwrap import wrap
-
-    pieces = wrap(line, columns, subsequent_indent=inset, break_long_words=False,
-                  break_on_hyphens=False)  # fmt: skip
-    yield from map(printable, pieces)  # a new line must not begin a command of CI's
+        yield from [line] if pointed or _PASTED in line else paragraph(line, columns)
 
 
 def _lines(

@@ -10,11 +10,9 @@ read as Markdown. So this format is for the log alone, and Markdown is for the s
 
 Annotations: `::error` for each error of the run, and so for each verdict that is no pass;
 `::warning` for warnings, and for what was let pass; `::notice` for notes. A run with another exit
-code than 0 has one, whatever else it lacks. GitHub shows ten of a type in a step and drops the
-others in
-silence: here the first ten are written, and a line says how many more there are. In messages % and
-line breaks are escaped as GitHub's toolkit does, in properties : and , too. The headline is the
-first `::notice`.
+code than 0 has one, whatever else it lacks. GitHub shows ten of a type beside a step; its log has
+all of them. In messages % and line breaks are escaped as GitHub's toolkit does, in properties : and
+, too. The headline is the first one.
 
 A line of text can be no command: the runner takes it for one if it begins with `::` (after blanks),
 or has `##[` anywhere, and compares as people read, past marks of no width. What it would take so is
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
 
     Level = Literal["error", "warning", "notice"]
 
-MOST = 10  # annotations of a type that GitHub shows for a step
-_LEVELS: tuple[Level, ...] = ("error", "warning", "notice")
 _OF_SEVERITY: dict[str, Level] = {"error": "error", "warning": "warning", "note": "notice"}
 _BEYOND = r"[^\x00-\x7f]*"  # marks of no width are not ASCII
 _BEGIN = re.compile(rf"^([^!-~]*):({_BEYOND}):")
@@ -55,14 +51,9 @@ def render(shown: Shown, style: Style) -> str:
 
 
 def _annotations(shown: Shown) -> Iterator[str]:
-    found: dict[Level, list[str]] = {level: [] for level in _LEVELS}
     for level, code, message in _messages(shown):
         title = _property(f"gpumap {shown.report.kind}: {code}")
-        found[level].append(f"::{level} title={title}::{_data(*message)}")
-    for level, lines in found.items():
-        yield from lines[:MOST]
-        if (more := len(lines) - MOST) > 0:
-            yield f"gpumap: {more} more {level}{'s' * (more > 1)}; the summary and JSON have them"
+        yield f"::{level} title={title}::{_data(*message)}"
 
 
 def _messages(shown: Shown) -> Iterator[tuple[Level, str, Sequence[str]]]:

@@ -75,7 +75,6 @@ class Record(NamedTuple):
         figures: By their metrics.
         outcome: How it ended, as a test of JUnit; None: it is none.
         name: Of the test, where that is not the id.
-        seconds: How long it took.
         about: Names and texts of what else is known of it.
         hint: What to do about it.
     """
@@ -86,7 +85,6 @@ class Record(NamedTuple):
     figures: Mapping[str, Estimate] = MappingProxyType({})
     outcome: Outcome | None = None
     name: str = ""
-    seconds: float = 0.0
     about: tuple[tuple[str, str], ...] = ()
     hint: str | None = None
 

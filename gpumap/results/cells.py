@@ -19,7 +19,7 @@ _RATES = {"rate": "FLOP/s", "bandwidth": "B/s"}
 _VERBOSE = ("of peak", "overlap", "error", "check", "route", "status")
 _RATIO = "speed-up"
 _FLAGGED = 4  # rows that a flag's line names
-_NOISY, _REFUSED = "unstable", "impossible"  # flags of a row of more than one value, and of a ratio
+_NOISY = "unstable"  # the flag of a row of more than one value
 _DO = {  # what a reader does about rows that are not ok
     "few": "fewer than 6 samples, no interval: raise --budget",
     "noisy": "the samples drift or have two modes: repeat on an idle machine",
@@ -189,12 +189,8 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
 
     summaries = {topic.name: topic.summary for topic in of_kind("flag")}
     for flag in found:
-        what = f": {summaries[flag]}" if flag in summaries else ""
-        flagged = [row for row in rows if flag in row.flags]
-        every = (metric for row in flagged for metric in row.metrics.items())
-        refused = dict.fromkeys(name for name, figure in every if figure.impossible)
-        of = f" ({', '.join(refused)})" if flag == _REFUSED else ""
-        yield f"{_which(flagged)}: {flag}{of}{what}"
+        flagged = (row for row in rows if flag in row.flags)
+        yield f"{_which(flagged)}: {flag}: {summaries[flag]}"
 
 
 def _which(rows: Iterable[Measurement]) -> str:

@@ -7,7 +7,6 @@ for; of each size with -v. Pairs that fall out of their group are named below it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -247,11 +246,9 @@ def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
 
 def _summary(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
     """Return the range of all pairs, for more names than a matrix has room for."""
-    figures = [f for row in pairs.values() if (f := row.metrics.get("bandwidth")) is not None]
-    values = sorted(figure.value for figure in figures)
-    routes = Counter(row.route or "unknown" for row in pairs.values() if row.status == "ok")
-    remarks = [f"{len(values)} of {len(pairs)} pairs measured: by route "
-               + ", ".join(f"{count} {route}" for route, count in routes.items())]  # fmt: skip
+    figures = (row.metrics.get("bandwidth") for row in pairs.values())
+    values = sorted(figure.value for figure in figures if figure is not None)
+    remarks = [f"{len(values)} of {len(pairs)} pairs measured"]
     if values:
         usual, low, high = units.same_prefix((median(values), values[0], values[-1]), "B/s")
         remarks.append(f"median {usual}, all from {low} to {high}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Device
 
 DEVICE_COLUMNS = (
-    "device", "name", "identity", "memory", "free", "units", "node", "cores", "link", "driver",
+    "device", "name", "identity", "memory", "free", "units", "node", "cores", "driver",
 )  # fmt: skip
 ON_THE_RIGHT = frozenset((*FIGURES, "memory", "free", "units", "node"))
 
@@ -49,15 +49,5 @@ def device_row(device: Device) -> tuple[str, ...]:
         "-" if device.units is None else str(device.units),
         "-" if device.numa_node is None else str(device.numa_node),
         ranges(device.cores) or "-",
-        _link(device),
         (device.driver or "-"),
     )
-
-
-def _link(device: Device) -> str:
-    """Return how a device is plugged in, ``PCIe 5 x16``; idle, it slows down but stays as wide."""
-    generation, most = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
-    if generation is None or most is None:
-        return "-"
-    width = device.facts.get("link_width", most)
-    return f"PCIe {generation} x{width}" + (f" of x{most}" if width != most else "")

@@ -9,7 +9,7 @@ from gpumap.bench.answers import of_bench
 from gpumap.judge.headline import MEASURED, Question, measured
 from gpumap.report.parts import Section, Text
 from gpumap.results import ResultSpec, charts, mapped, records, rows
-from gpumap.results.around import STOPPED, around, aside, stopped
+from gpumap.results.around import around, aside, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gpumap.report.charts import Chart
     from gpumap.report.parts import Record
     from gpumap.report.table import Table
-
-_LATE = 5.0  # seconds over the budget that go without saying
 
 
 def sections(
@@ -63,13 +61,7 @@ def _plan(report: Report, result: Measured) -> Iterator[str]:
         yield from planned.about
         for place, taken in planned.memory.items():
             yield f"memory: {units.memory(taken)} on {refs.get(place, place)}"
-    settings = report.settings
-    budget = units.time_of(settings["budget_s"])
-    if report.kind == "selftest":
-        yield f"time: {budget} (--budget)"
-    else:
-        less = f"less where {settings['precision']:.0%} is reached before"
-        yield f"time: at most {budget} (--budget), {less}"
+    yield f"time: at most {units.time_of(report.settings['budget_s'])} (--budget)"
 
 
 def method(report: Report) -> Iterator[str]:
@@ -85,16 +77,6 @@ def method(report: Report) -> Iterator[str]:
         least = f"{min(kept):.0%} to {max(kept):.0%} of a row's samples"
         yield f"metrics are of undisturbed samples: {least}, by the CPU time of their threads"
     yield from stopped(report)
-    if report.status not in STOPPED and any(row.case.swept for row in report.measurements):
-        from gpumap.results import models
-
-        yield from models.lacking(report)
-    late = report.elapsed > settings["budget_s"] + _LATE and not report.simulated
-    if late and report.status not in STOPPED and any(row.samples for row in report.measurements):
-        yield (
-            f"took {report.elapsed:.0f} s, over the budget of {settings['budget_s']:g} s: devices "
-            "are opened, and each case is verified and measured once, however long that takes"
-        )
 
 
 def _verified(report: Report) -> str:

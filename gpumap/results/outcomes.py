@@ -74,15 +74,12 @@ def of_diagnosis(found: Diagnosis) -> Outcome:
 
 def of_verdicts(report: Report) -> Iterator[Outcome]:
     """Yield what each verdict of a report means to its run."""
-    counted = {problem.diagnostic.code for problem in report.errors if problem.exit != 0}
-    codes = {problem.diagnostic.code for problem in report.errors if problem.exit == 0}
-    let_pass = {"skipped", *(codes - counted)}
     for verdict in report.verdicts:
         word = verdict.verdict
         state: State = "failed"
         if word in _GOOD:
             state = "passed"
-        elif word == SHOWN or report.exit_code == 0 or word in let_pass:
+        elif word in (SHOWN, "skipped") or report.exit_code == 0:
             state = "skipped"
         limit = "" if verdict.threshold is None else f"threshold {verdict.threshold:.2%}"
         found = filter(None, (word, figure(verdict), limit))

@@ -46,7 +46,8 @@ def sections(report: Report, result: Predicted, verbose: bool) -> Iterator[Secti
 
 def _predicted(found: Prediction) -> Iterator[Table]:
     rows = tuple(map(_forecast, found.forecasts))
-    title = f"predicted, not measured: {_exchanged(found)}"
+    size = units.single(found.nbytes, "B")
+    title = f"predicted, not measured: {size} exchanged in a step, {found.scaling} scaling"
     yield Table(title, PREDICTED["forecasts"], rows, _assumed(found)).full()
 
 
@@ -63,33 +64,13 @@ def _forecast(forecast: Forecast) -> tuple[str, ...]:
     )
 
 
-def _exchanged(found: Prediction) -> str:
-    """Return what is exchanged by what kind of step."""
-    of = f" ({found.network})" if found.network else ""
-    step = "" if found.compute is None else f" of {units.time_of(found.compute)}"
-    batch = "" if found.batch is None else f" with {units.counted(found.batch, 'example')}"
-    size = units.single(found.nbytes, "B")
-    return f"a step{step}{batch}, {size}{of} exchanged, {found.scaling} scaling"
-
-
 def _assumed(found: Prediction) -> tuple[str, ...]:
     link = found.link
-    most = max((f.devices for f in found.forecasts), default=0)
-    idle = []
-    if found.batch is not None and found.scaling == "strong" and found.batch < most:
-        batch = units.counted(found.batch, "example")
-        idle = [f"{batch}: of more devices than that the others are idle"]
-    steps = {
-        "strong": "step: compute, split over the devices, then the exchange",
-        "weak": "step: compute, as much on each device as on one, then the exchange",
-    }
-    known = "as given" if link.source == "given" else f"by {link.source}"
     cost = f"latency {_ranged(link.latency)}, bandwidth {_ranged(link.bandwidth)}"
-    lines = f", {len(link.lines)} lines" if len(link.lines) > 1 else ""
+    split = "split over the devices" if found.scaling == "strong" else "as much on each device"
     return (
-        f"link: {cost}{lines}, {known}; the same between all devices",
-        f"{steps[found.scaling]}; nothing overlaps, adding is free",
-        *idle,
+        f"link ({link.source}): {cost}; the same between all devices",
+        f"step: compute, {split}, then the exchange; nothing overlaps, adding is free",
     )
 
 

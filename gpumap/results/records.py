@@ -22,7 +22,6 @@ error          `status` is the exit code that it stands for, `reason` its code a
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from gpumap.model import Estimate
@@ -48,15 +47,7 @@ def of_row(row: Measurement) -> Record:
     why = row.explanation
     about = (("explanation", f"{why.cause}: {why.text}"),) if why else ()
     return Record("measurement", row.case.id, cells, row.metrics, outcomes.of_row(row),
-                  seconds=_seconds(row), about=about)  # fmt: skip
-
-
-def _seconds(row: Measurement) -> float:
-    """Return how long the samples of a row took, all of their iterations."""
-    if row.samples is None:
-        return 0.0
-    known = (seconds for seconds in row.samples.seconds if math.isfinite(seconds))
-    return math.fsum(known) * row.samples.iterations_per_sample
+                  about=about)  # fmt: skip
 
 
 def of_fit(fit: Fit) -> Record:

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 from gpumap.model import Estimate, Headline
 from gpumap.report import render as text
-from gpumap.report.parts import Outcome, Record, Shown
+from gpumap.report.parts import Record, Shown
 from gpumap.results import spec_of
 from gpumap.results.around import warnings
-from gpumap.results.outcomes import LIMIT, SHOWN, of_problem, of_run, of_verdicts
+from gpumap.results.outcomes import SHOWN, of_problem, of_run, of_verdicts
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from gpumap.model import Problem, Report, Verdict
     from gpumap.report import Style
-
-_OF_LIMITS = ("limit", "missing", "inconclusive")  # codes of what is an error because of one
+    from gpumap.report.parts import Outcome
 
 
 def render(format_: str, report: Report, style: Style) -> str:
@@ -66,40 +65,16 @@ def _machine(report: Report) -> Iterator[tuple[str, str]]:
 
 def _records(report: Report) -> Iterator[Record]:
     """Yield the answer with the test of the run, what is of the result, verdicts and errors."""
-    judged = list(zip(report.verdicts, of_verdicts(report), strict=True))
-    bad = [verdict for verdict, outcome in judged if outcome.state != "passed"]
-    of_limits = [any(_is_of(problem, verdict) for verdict in bad) for problem in report.errors]
-    yield _run(report, judged, of_limits)
+    head = report.headline
+    cells = {"status": head.level, "reason": head.text} if head else {}
+    yield Record("headline", head.row if head else None, cells, _figure(head), of_run(report),
+                 f"gpumap {report.kind}")  # fmt: skip
     for line in warnings(report):
         yield Record("warning", cells={"reason": line})
     yield from spec_of(report).records(report, report.result)
-    for verdict, outcome in judged:
-        yield _verdict(verdict, outcome, [each for each in report.errors if _is_of(each, verdict)])
-    for problem, of_limit in zip(report.errors, of_limits, strict=True):
-        yield _error(problem, tested=not of_limit)
-
-
-def _is_of(problem: Problem, verdict: Verdict) -> bool:
-    """Return whether an error says that a limit was not met by a row."""
-    found = problem.diagnostic
-    told = (
-        found.message.startswith(f"limit {verdict.text}: ") and (verdict.id or "") in found.message
-    )
-    return verdict.rule == LIMIT and found.code in _OF_LIMITS and told
-
-
-def _run(
-    report: Report, judged: Iterable[tuple[Verdict, Outcome]], of_limits: Iterable[bool]
-) -> Record:
-    """Return the record of the answer; the run has passed where nothing but limits is wrong."""
-    errors = zip(report.errors, of_limits, strict=True)
-    alone = all(problem.exit == 0 or of_limit for problem, of_limit in errors)
-    failed = any(v.rule == LIMIT and outcome.state == "failed" for v, outcome in judged)
-    ended = Outcome("passed") if alone and failed else of_run(report)
-    head, name = report.headline, f"gpumap {report.kind}"
-    cells = {"status": head.level, "reason": head.text} if head else {}
-    return Record("headline", head.row if head else None, cells, _figure(head), ended, name,
-                  report.elapsed)  # fmt: skip
+    for verdict, outcome in zip(report.verdicts, of_verdicts(report), strict=True):
+        yield _verdict(verdict, outcome)
+    yield from map(_error, report.errors)
 
 
 def _figure(found: Headline | Verdict | None) -> dict[str, Estimate]:
@@ -113,26 +88,22 @@ def _figure(found: Headline | Verdict | None) -> dict[str, Estimate]:
     return {found.metric: Estimate(found.value, *ends, "")}
 
 
-def _verdict(found: Verdict, outcome: Outcome, problems: Sequence[Problem]) -> Record:
+def _verdict(found: Verdict, outcome: Outcome) -> Record:
     """Return the record of a verdict; what is only shown is no test."""
     row = found.id or ""
-    hint = next((problem.diagnostic.hint for problem in problems), None)
-    why = "; ".join(of_problem(problem).text for problem in problems) or outcome.text
     return Record(
         "verdict",
         found.id,
         {"status": found.verdict, "reason": found.text},
         _figure(found),
-        None if found.verdict == SHOWN else outcome._replace(text=why),
+        None if found.verdict == SHOWN else outcome,
         found.text if row in found.text else f"{found.text} {row}",
-        about=(("verdict", outcome.text),),
-        hint=hint,
     )
 
 
-def _error(problem: Problem, *, tested: bool) -> Record:
-    """Return the record of an error; one because of a limit is in the test of that."""
+def _error(problem: Problem) -> Record:
+    """Return the record of an error."""
     found, about = of_problem(problem), problem.diagnostic
     text = f"{found.word}: {found.text}"
     cells = {"names": about.name, "status": problem.exit, "reason": text}
-    return Record("error", None, cells, {}, found if tested else None, text, hint=about.hint)
+    return Record("error", None, cells, {}, found, text, hint=about.hint)

@@ -34,22 +34,15 @@ def test_what_comes_before_a_limit(gpumap, devices, map_, more, code, status, wo
     assert {error["exit"] for error in found["errors"] if error["code"] == "absent"} <= {code}
 
 
-@pytest.mark.parametrize(("keys", "code", "fix"), [
-    ("model=One%2c with [x%5d", 0, None), ("device=cuda1", 0, None), ("driver=script", 0, None),
-    ("model=Two", 1, "there are model=One%2c with [x%5d"), ("device=cuda0", 1, "there are device="),
-    ("driver=1", 1, "there are driver=script"),
-    ("model=One%2c with [x%5d,size=65", 1, "--dry-run lists the rows"),
+@pytest.mark.parametrize(("keys", "code"), [
+    ("model=One%2c with [x%5d", 0), ("device=cuda1", 0), ("driver=script", 0), ("model=Two", 1),
+    ("device=cuda0", 1), ("driver=1", 1), ("model=One%2c with [x%5d,size=65", 1),
 ])  # fmt: skip
-def test_a_limit_on_a_device_that_is_not_there_says_what_is(gpumap, keys, code, fix):
-    """What it names is written as a limit takes it."""
+def test_a_limit_selects_rows_by_their_device(gpumap, keys, code):
     fake = gpumap.fake(script({}, {"name": "One, with [x]"}))
     limit = f"dot.one[{keys}].rate>=1kFLOP/s"
-    answer = fake(
-        *DOT[:-4], "--cases", "one", "--map", "a->cuda1", "--limit", limit, "--format", "json"
-    )
-    hints = [error["hint"] for error in report(answer)["errors"]]
+    answer = fake(*DOT[:-4], "--cases", "one", "--map", "a->cuda1", "--limit", limit)
     assert answer.code == code, answer
-    assert [hint.startswith(fix) for hint in hints] == ([True] if fix else [])
 
 
 def test_each_command_takes_its_own_limits_of_a_file(gpumap):

@@ -231,10 +231,3 @@ def test_the_list_fits_every_terminal(gpumap, columns):
     assert code == 0
     assert [line for line in lines if len(line) > max(columns, 30)] == []
     assert {typed(topic) for topic in table()} <= {word for line in lines for word in line.split()}
-
-
-@pytest.mark.parametrize(("word", "kind"), [
-    ("flags", "flag"), ("exit", "exit code"), ("exit codes", "exit code"), ("marks", "mark"),
-])  # fmt: skip
-def test_the_word_for_a_kind_is_all_of_its_topics(word, kind):
-    assert {(topic.kind, topic.name) for topic in named(word)} == {(kind, n) for n in names(kind)}

@@ -7,9 +7,9 @@ from cases import planned_case
 
 from gpumap import model
 from gpumap.bench.answers import with_claims
-from gpumap.bench.cost_models import fit_id
 from gpumap.engine.stats import location
 from gpumap.model import replace
+from gpumap.model.measurements import fit_id
 
 MACHINE = model.Fingerprint(
     "sha256:" + "0" * 64, "A processor", 2, "Linux 6.1", "3.11.7", {"numpy": "2.0"},

@@ -152,22 +152,6 @@ def test_of_several_shared_pieces_the_first_is_named():
     assert "share hardware (core:0)" in text
 
 
-@pytest.mark.parametrize(("m", "n"), [(1, 1), (50, 1), (50, 20), (1, 20)])
-def test_a_launch_is_no_arithmetic_of_the_control(m, n):
-    """A sample of n iterations has a launch that nothing hides: exact times come apart exactly."""
-    launch, large, share = 1e-4, 4e-4, 1 / 8
-    solo, control = launch + share * large / m, large + launch / n
-    both = samples(2 * solo, *2 * [(0.0, SOLO)])
-    rows = group(2 * solo, both, solo=(solo, solo), iterations=(m, n))
-    work = replace(rows[2].case.work, operations=8 * OPERATIONS)
-    for place in (2, 3):
-        case = replace(rows[place].case, work=work)
-        rows[place] = replace(rows[place], case=case, metrics={"time": exactly(control, "s")})
-    why = cause(told(rows, efficiency=exactly(0.5)))
-    assert why.cause == "launch-bound"
-    assert why.figures["arithmetic"].value == pytest.approx(share * large)
-
-
 def beside(host, *, high=0.9):
     """Return the rows of a chain: a device's, and the host's own."""
     binding = model.Binding("a", core(0))

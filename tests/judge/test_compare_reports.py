@@ -379,9 +379,7 @@ def test_variables_that_differ_are_told():
     """They steer placement or speed; unset on both sides is the same."""
     base = replace(one(), environment={"OMP_NUM_THREADS": "1", "POCL_DEVICES": None})
     new = replace(one(), environment={"OMP_NUM_THREADS": None})
-    assert surroundings(base, new) == (
-        ("OMP_NUM_THREADS", "OMP_NUM_THREADS: 1 in base, nothing in new"),
-    )
+    assert surroundings(base, new) == ("OMP_NUM_THREADS: 1 in base, nothing in new",)
     assert surroundings(base, base) == ()
 
 

@@ -13,7 +13,6 @@ from report.made_reports import EVERY, bindings, case, made, ok, skipped, verdic
 from saved_reports import COMMANDS, written
 from tables import table
 
-from gpumap.errors import Diagnostic
 from gpumap.judge.answers import check_line
 from gpumap.judge.headline import LEVELS
 from gpumap.judge.phrases import LIMIT, SIMULATED
@@ -208,16 +207,6 @@ def test_rows_that_are_in_one_report_alone_are_counted():
     rows = (product("one", "ok"),)
     found = headline(made("no", 1, measurements=rows, notes=(), verdicts=(lost,)))
     assert "Not comparable: 1 row is in the baseline and not in NEW." in found.text
-
-
-def test_a_device_that_became_slower_is_told_with_what_differs():
-    """A library that drives it may have changed with it."""
-    slower = verdict("regression", "compare", reason="device-slower", value=3.3, low=3.2, high=3.4)
-    note = Diagnostic("differs", "differs: openblas_core: SkylakeX in base, Nehalem in new")
-    rows = (product("one", "ok"), product("many", "ok", 1.9, 0.01))
-    found = headline(made("no", 1, measurements=rows, notes=(note,), verdicts=(slower,)))
-    assert "The device, or what drives it, became slower" in found.text
-    assert "Differs: openblas_core: SkylakeX in base, Nehalem in new." in found.text
 
 
 def test_cpu_contention_is_no_conclusion():

@@ -4,9 +4,9 @@ import made_reports
 import pytest
 from cases import driven
 
-from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import is_call
 from gpumap.model import Estimate, replace
+from gpumap.model.measurements import fit_id
 from gpumap.report.charts import COLORS, amounts
 from gpumap.results.charts import curves, matrices, speedups
 from gpumap.units import short

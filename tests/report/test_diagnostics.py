@@ -97,7 +97,7 @@ def test_on_a_terminal_lines_are_broken_between_words():
     """Each piece as far in; in a pipe a line stays one, as do a word without room and a command."""
     every = [Diagnostic("code", f"first {'x' * 30} and then some", hint="do this, then that thing")]
     assert render(every, columns=24) == (
-        f"error: first\n{'x' * 30}\nand then some\n  fix: do this, then\n  that thing\n"
+        f"error: first\n{'x' * 24}\n{'x' * 6} and then some\n  fix: do this, then\n  that thing\n"
     )
     assert len(render(every).splitlines()) == 2
     hint = f"{install('cuda13')} (with a driver below 580: cupy-cuda12x)"

@@ -29,10 +29,10 @@ def test_the_whole_text():
     told = problem("limit", "100% of it, not: met", 1, "request less", entry=1)
     report = made("no", 1, errors=(told,), notes=(shared,))
     assert log(report) == render("plain", report, Style()) + (
-        "::error title=gpumap bench%3A limit::entry 1: 100%25 of it, not: met%0Afix: request less\n"
-        "::warning title=gpumap bench%3A hardware::a,b:c%0Ahint: look\n"
         "::notice title=gpumap bench%3A headline::Simulated: Not measured: 100%25 of it, not: met. "
         "Request less.\n"
+        "::error title=gpumap bench%3A limit::entry 1: 100%25 of it, not: met%0Afix: request less\n"
+        "::warning title=gpumap bench%3A hardware::a,b:c%0Ahint: look\n"
     )
 
 
@@ -43,7 +43,7 @@ def test_a_failed_run_has_an_error(code):
         ("error", f"gpumap bench: {report.status}", f"exit code {int(code)}")
     ]
     noted = replace(report, errors=(problem("a", "b", 0, severity="note"),))
-    assert annotations(noted)[0] == annotations(report)[0]
+    assert annotations(report)[0] in annotations(noted)
 
 
 def test_what_was_let_pass_is_no_error():
@@ -58,19 +58,6 @@ def test_what_was_let_pass_is_no_error():
         ("notice", "gpumap bench: skipped", "nothing was measured")
     ]
     assert annotations(replace(made_reports.passed(), notes=())) == []  # the exit code says it
-
-
-@pytest.mark.parametrize(("number", "more"), [(10, None), (11, "1 more error;"),
-                                              (5000, "4990 more errors;")])  # fmt: skip
-def test_ten_of_a_type_and_how_many_more(number, more):
-    """GitHub drops the eleventh in silence."""
-    errors = tuple(problem("map", f"wrong {n}", 2) for n in range(number))
-    notes = (Diagnostic("a", "b", severity="note"),)
-    report = made("error", 2, errors=errors, notes=notes)
-    levels = [level for level, _, _ in annotations(report)]
-    assert levels == ["error"] * 10 + ["notice"]
-    assert log(report).count(f"gpumap: {number - 10} more error") == (more is not None)
-    assert more is None or f"gpumap: {more}" in log(report)
 
 
 @given(rest=st.text(st.sampled_from(":# \u034f\ufe0fa[]error"), max_size=12))

@@ -11,11 +11,11 @@ from made_reports import EVERY
 from markupsafe import escape
 from saved_reports import written
 
-from gpumap.errors import Diagnostic, SourceError
-from gpumap.extras import install, pip
+from gpumap.errors import Diagnostic
+from gpumap.extras import install
 from gpumap.model import replace
 from gpumap.model.io import read
-from gpumap.report import Style, html
+from gpumap.report import Style
 from gpumap.report.charts import COLORS
 from gpumap.report.parts import tone
 from gpumap.results.shown import render
@@ -115,15 +115,6 @@ def test_every_colour_stands_out(scheme, ground):
     assert [color for color in COLORS if contrast(color) < 3.0] == []
 
 
-def test_a_chart_says_what_it_leaves_out():
-    report = made_reports.passed()
-    row = report.measurements[1]
-    params = [row.case.params | {"size": size} for size in range(100)]
-    more = tuple(replace(row, case=replace(row.case, params=each)) for each in params)
-    text, _ = page(replace(report, measurements=more, verdicts=()))
-    assert "the first 12 of 100 rows are drawn" in text
-
-
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 0.0, -1.0, 1e300, 1e-300])
 def test_a_figure_without_a_place_is_in_no_chart(value):
     report = made_reports.passed()
@@ -179,15 +170,6 @@ def test_matplotlib_s_own_settings_stay_as_they_are():
         text, _ = page(read(written("dot").path))
         assert dict(mpl.rcParams) == before
     assert text == page(read(written("dot").path))[0]
-
-
-def test_without_jinja_the_message_has_the_fix(monkeypatch):
-    """Other files of the run are written all the same: it is an error of this one."""
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    html._environment.cache_clear()
-    with pytest.raises(SourceError, match="Jinja, which is not installed") as found:
-        render("html", made_reports.passed(), Style())
-    assert found.value.fixes == (f"fix: {pip('install', 'jinja2')}",)
 
 
 @pytest.mark.parametrize(("word", "shown"), [

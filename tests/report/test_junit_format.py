@@ -7,7 +7,7 @@ from junitparser.xunit2 import JUnitXml
 from made_reports import case, figure, made, ok, problem, skipped
 
 from gpumap.judge.exit_status import STATUS
-from gpumap.model import Diagnosis, Explanation, Finding, Samples, replace
+from gpumap.model import Diagnosis, Explanation, Finding, replace
 from gpumap.report import Style
 from gpumap.results.shown import render
 
@@ -30,36 +30,22 @@ def state(test):
 
 
 LIMIT = "dot.many.speedup>=1.8"
-MISSED = problem("limit", f"limit {LIMIT}: dot.many[0] has 1.5 [1.4, 1.6]", 1, "request less")
-OPEN = problem("inconclusive", f"limit {LIMIT}: dot.many[1] has 1.8 [1.7, 1.9]", 5, "longer")
-PASSED, ALONE = replace(OPEN, exit=0), problem("absent", "b is not there", 3)
-OTHER = problem("limit", "limit x>1: y", 1)
 
 
-@pytest.mark.parametrize(("words", "errors", "code", "run", "states"), [
-    (("pass", "pass"), (), 0, "passed", "passed passed"),
-    (("fail", "pass"), (MISSED,), 1, "passed", "failed passed"),
-    (("fail", "inconclusive"), (MISSED, OPEN), 1, "passed", "failed failed"),
-    (("pass", "inconclusive"), (OPEN,), 5, "passed", "passed failed"),
-    (("pass", "inconclusive"), (PASSED,), 0, "passed", "passed skipped"),  # let pass
-    (("fail", "inconclusive"), (MISSED, PASSED), 1, "passed", "failed skipped"),
-    (("skipped",), (), 0, "passed", "skipped"),
-    # something else is wrong too, or the limit alone does not tell the exit code
-    (("fail",), (MISSED, ALONE), 3, "failed", "failed"),
-    (("fail",), (MISSED, OTHER), 1, "failed", "failed"),
-    (("pass",), (MISSED,), 1, "failed", "passed"),
+@pytest.mark.parametrize(("words", "code", "run", "states"), [
+    (("pass", "pass"), 0, "passed", "passed passed"),
+    (("fail", "pass"), 1, "failed", "failed passed"),
+    (("pass", "inconclusive"), 5, "failed", "passed failed"),
+    (("pass", "inconclusive"), 0, "passed", "passed skipped"),  # let pass
+    (("skipped",), 0, "passed", "skipped"),
 ])  # fmt: skip
-def test_a_limit_is_a_test_for_each_row(words, errors, code, run, states):
-    """With what is said of it; these fail alone where nothing else is wrong."""
+def test_a_limit_is_a_test_for_each_row(words, code, run, states):
     verdicts = tuple(made_reports.verdict(word, id_=f"dot.many[{n}]")
                      for n, word in enumerate(words))  # fmt: skip
-    report = made(STATUS[code], code, measurements=(ok(case()),), verdicts=verdicts, errors=errors)
+    report = made(STATUS[code], code, measurements=(ok(case()),), verdicts=verdicts)
     found = suites(report)
     tests = [(f"{LIMIT} dot.many[{n}]", state) for n, state in enumerate(states.split())]
-    others = [e for e in errors if states == "passed" or LIMIT not in e.diagnostic.message]
     assert (found["run"], found["verdicts"]) == ([("gpumap bench", run)], tests)
-    assert len(found.get("errors", ())) == len(others)
-    assert read(report).failures == (run == "failed") + states.count("failed") + len(others)
 
 
 def test_a_metric_that_is_only_shown_is_no_test():
@@ -83,25 +69,12 @@ def told(report, suite):
     return f"{test.result[0].message} {test.result[0].text}"
 
 
-def test_a_limit_that_fails_says_what_was_measured_and_the_fix():
-    verdict = made_reports.verdict("fail", id_="dot.many[0]")
-    said = told(made("no", 1, verdicts=(verdict,), errors=(MISSED,)), "verdicts")
-    assert "dot.many[0] has 1.5 [1.4, 1.6]" in said
-    assert "request less" in said
-
-
 def test_a_name_that_is_not_used_says_the_first_fix():
     causes = tuple(
         Finding(code, "key", "text", fix) for code, fix in (("GM205", "drive"), ("GM1", "x"))
     )
     found = Diagnosis("a", "cuda0", "not used", "no device", causes)
     assert "drive" in told(made("no", 1, kind="doctor", diagnoses=(found,)), "diagnoses")
-
-
-def test_an_error_of_a_longer_limit_is_not_the_shorter_ones():
-    longer = problem("limit", f"limit {LIMIT}5: dot.many[0] has 1.5", 1)
-    verdict = made_reports.verdict("fail", id_="dot.many[0]")
-    assert len(suites(made("no", 1, verdicts=(verdict,), errors=(longer,)))["errors"]) == 1
 
 
 def test_names_in_a_suite_are_unique():
@@ -116,15 +89,11 @@ def test_names_in_a_suite_are_unique():
     assert [test.result[0].type for test in suite] == ["absent"]
 
 
-def test_times_are_what_the_samples_took():
-    """What is no number does not count; figures are properties."""
+def test_figures_are_properties():
     figures = {"time": figure(0.5, spread=0.5), "speedup": figure(2.0, "1", 0.5)}
     why = Explanation("serialised", "they take turns")
-    odd = Samples((0.5, float("nan"), 0.25), (0, 1, 2), 4)
-    row = replace(ok(case()), metrics=figures, flags=("unstable",), explanation=why, samples=odd)
+    row = replace(ok(case()), metrics=figures, flags=("unstable",), explanation=why)
     _, rows = read(made(measurements=(row, skipped(case("many")))))
-    assert [test.time for test in rows] == [3.0, 0.0]
-    assert rows.time == 3.0
     assert [(p.name, p.value) for p in next(iter(rows)).properties()] == [
         ("time", "0.5 [0.25, 0.75] s"), ("speedup", "2.0 [1.0, 3.0]"),
         ("flags", "unstable"), ("explanation", "serialised: they take turns"),

@@ -5,12 +5,11 @@ from itertools import permutations
 import pytest
 from cases import driven
 from judge.copy_rows import copy
-from made_reports import copies, device, made, skipped
+from made_reports import device, made
 
 from gpumap.model import Binding, Explanation, Reason, replace
 from gpumap.report import Style
 from gpumap.results.copies import matrix_tables
-from gpumap.results.measured import method
 from gpumap.results.shown import render
 
 GB = 1e9
@@ -81,7 +80,7 @@ def test_sixty_four_names_stay_readable():
         ("device to device, 400000 bytes, fake, sync", ())
     ]
     assert found[0].remarks == (
-        "4032 of 4032 pairs measured: by route 4032 peer",
+        "4032 of 4032 pairs measured",
         "median 24.8 GB/s, all from 24.8 to 24.8",
     )
     (table,) = matrix_tables(every(12))
@@ -117,22 +116,3 @@ def test_no_name_is_taken_for_a_heading_or_markup(format_, name):
     rows = [pair(ends) for ends in permutations((a, evil, third), 2)]
     text = shown(rows, format_, width=40, verbose=False)
     assert text[text.index("device to device") :].count("24.8P") == 6
-
-
-def swept(report, name):
-    (row, *_) = report.measurements
-    keys = {**row.case.params, "pattern": "ladder"}
-    cases = (replace(row.case, name=name, params={**keys, "bytes": 8**n}, swept=True)
-             for n in range(2, 6))  # fmt: skip
-    return [skipped(case, "budget", "no time was left") for case in cases]
-
-
-def test_copies_without_a_model_are_counted():
-    """None that has one, none of a run that was stopped, or where the sweep was requested."""
-    report = copies()
-    late = [*swept(report, "d2h"), *swept(report, "d2d")]
-    rows = (*report.measurements, *swept(report, "h2d"), *late)
-    every = replace(report, measurements=rows)
-    runs = (every, replace(every, status="timeout"), replace(every, measurements=tuple(late)))
-    said = [[line for line in method(each) if line.startswith("no model")] for each in runs]
-    assert said == [["no model of 2 kinds of copies: no time was left"], [], []]

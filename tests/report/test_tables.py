@@ -2,13 +2,12 @@
 
 import pytest
 from cases import driven
-from made_reports import bindings, case, copies, device, listed, made, ok, passed, skipped
+from made_reports import bindings, case, copies, listed, made, passed, skipped
 
 from gpumap import model
 from gpumap.judge import answers
 from gpumap.model import replace
 from gpumap.report import Style
-from gpumap.results.mapped import DEVICE_COLUMNS, device_row
 from gpumap.results.rows import tables
 from gpumap.results.shown import render
 
@@ -37,28 +36,6 @@ def test_one_case_in_one_group():
     said = render("plain", made(measurements=(skipped(one),), plans=(plan,)), Style())
     assert "plan: 1 case in 1 group, nothing measured" in said
     assert "memory: 1 B on cuda0\nmemory: 2 B on host\n" in said
-
-
-def test_a_run_over_its_budget_says_why_where_it_measured_something():
-    one = case("one", bindings()[:1])
-    rows = ok(one), skipped(one)
-    late = (replace(made(measurements=(r,)), elapsed=30.0, simulated=False) for r in rows)
-    said = ["over the budget of 8 s" in render("plain", each, Style()) for each in late]
-    assert said == [True, False]
-
-
-LINK = DEVICE_COLUMNS.index("link")
-FULL = {"link_generation": 1, "link_width": 16, "max_link_generation": 5, "max_link_width": 16}
-
-
-@pytest.mark.parametrize(("facts", "link"), [
-    ({}, "-"), ({"mig": False, "max_link_width": 16}, "-"), (FULL, "PCIe 5 x16"),
-    ({**FULL, "link_width": 8}, "PCIe 5 x8 of x16"),
-    ({"max_link_generation": 4, "max_link_width": 8}, "PCIe 4 x8"),
-])  # fmt: skip
-def test_a_link_is_what_it_can_do_at_the_width_it_has(facts, link):
-    """An idle link drops its generation, which says nothing; lanes that are missing say a lot."""
-    assert device_row(replace(device(), facts=facts))[LINK] == link
 
 
 def test_what_is_pasted_is_never_broken():

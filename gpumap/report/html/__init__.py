@@ -11,9 +11,7 @@ from importlib.resources import files
 from shlex import join
 from typing import TYPE_CHECKING
 
-from gpumap.errors import SourceError
 from gpumap.escape import printable
-from gpumap.extras import pip
 from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place, remedy
 from gpumap.report.parts import tone
 from gpumap.report.table import RIGHT, Table
@@ -70,12 +68,8 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
 @cache
 def _environment() -> Environment:
     """Return the templates: each text that they show is printable, and then escaped."""
-    try:
-        from jinja2 import Environment, FunctionLoader, StrictUndefined
-        from markupsafe import Markup
-    except ImportError as error:
-        install = pip("install", "jinja2")
-        raise SourceError("a page needs Jinja, which is not installed", install) from error
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
 
     found = Environment(
         autoescape=True,

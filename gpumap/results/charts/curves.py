@@ -6,10 +6,10 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.bench.cost_models import fit_id
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import how
-from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, left_out, legend
+from gpumap.model.measurements import fit_id
+from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, legend
 from gpumap.results.cells import named
 from gpumap.text import label
 
@@ -40,8 +40,7 @@ def drawn(report: Report) -> Iterator[Chart]:
         curves = [(fit, points[fit.id]) for fit in fits[: len(COLORS)]]
         title = f"Time and bandwidth of {bench} on {names}, {backend}"
         height = _HIGH + LINE * (2 + len(curves))
-        more = left_out(len(fits), len(COLORS), "models")
-        yield Chart(title, height, partial(_draw, curves), more)
+        yield Chart(title, height, partial(_draw, curves))
 
 
 def _points(report: Report) -> dict[str, Rows]:
