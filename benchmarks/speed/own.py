@@ -233,7 +233,7 @@ def _two_dots(context: gpumap.Context) -> Callable[[], float]:
 def chain(session: Session) -> Iterator[Contest]:
     """Yield log(exp(relu(x.w + b))) in one kernel, beside five, on the same x and w."""
     for rows, least in FUSED.items():
-        placed = Placed("a", session, Data(rows, "float32", 1))
+        placed = Placed("a", session, Data(rows, 1))
         fused, separate = (_checked(placed, fused=fused) for fused in (True, False))
         what = f"chain of {rows} rows, fused"
         yield Contest(what, "five kernels", fused, separate, least=least)

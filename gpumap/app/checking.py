@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.backends.base import Session
     from gpumap.inventory import Inventory
-    from gpumap.model import ContextMap, Device, Report, Resolution, RoundTrip
+    from gpumap.model import ContextMap, Device, Entry, Report, Resolution, RoundTrip
 
     Tell = Callable[[Iterable[Diagnostic], str | None], None]  # with the text that they point into
 
@@ -197,30 +197,17 @@ def prove_map(
             continue
         seen.add(binding.device.id)
         record.limit.doing = f"opening {entry.name} ({binding.device.ref})"
-        about = {"entry": number, "span": entry.span, "name": entry.name}
-        yield _proved(record, binding.device, inventory, entry.name, about)
-
-
-def prove_others(
-    record: Recording, inventory: Inventory, names: Iterable[str]
-) -> Iterator[RoundTrip]:
-    """Prove one device of each of these backends that can be used at all."""
-    for name in names:
-        probe = inventory.probe(name)
-        if not probe.usable or not probe.devices:
-            continue
-        device = probe.devices[0]
-        record.limit.doing = f"opening {device.ref} ({name})"
-        yield _proved(record, device, inventory, name, {})
+        yield _proved(record, binding.device, inventory, entry, number)
 
 
 def _proved(
-    record: Recording, device: Device, inventory: Inventory, name: str, about: dict[str, Any]
+    record: Recording, device: Device, inventory: Inventory, entry: Entry, number: int
 ) -> RoundTrip:
-    """Move bytes to a device and back; report what is wrong, as `about` a place of the map."""
+    """Move bytes to a device and back; report what is wrong at its entry of the map."""
     from gpumap.model import Reason, RoundTrip
 
-    failure = None
+    failure, name = None, entry.name
+    about: dict[str, Any] = {"entry": number, "span": entry.span, "name": name}
     try:
         backend = inventory.backend(device.backend)
         with inventory.open(device, backend.clock()) as session:
@@ -231,7 +218,7 @@ def _proved(
             named = replace(diagnostic, message=f"{name}: {diagnostic.message}", **about)
             record.draft.refuse(named, error.exit_code)
     record.limit.doing = ""
-    return RoundTrip(device.id, str(device.ref), device.backend, about.get("name"), failure)
+    return RoundTrip(device.id, str(device.ref), device.backend, name, failure)
 
 
 # --- the devices that there are

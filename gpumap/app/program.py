@@ -187,9 +187,6 @@ class Ending:
         self.broken = False  # the process must not wait for others when it ends
 
 
-RAISE = "raise --timeout, or request less"
-
-
 class TimeLimit:
     """Ends a run that takes too long, from a thread: its main one may never come back."""
 
@@ -220,7 +217,7 @@ class TimeLimit:
 
         where = f" while {self.doing}" if self.doing else ""
         message = f"the time limit of {self.seconds:g} s was reached{where}"
-        hint = RAISE
+        hint = "give it longer (--timeout, --budget or --within), or request less"
         if silent := ", ".join(self.silent()):
             message, hint = f"{message}; no answer from {silent}", "look at that process, or end it"
         self._expired(Diagnostic("timeout", message, hint=hint))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap.app.output import emit, reserve_stdout, say, speak
 from gpumap.app.program import (
-    RAISE,
     Ended,
     Ending,
     TimeLimit,
@@ -115,8 +114,6 @@ class Recording:
             os._exit(ended)
 
     def _expired(self, diagnostic: Diagnostic) -> None:
-        if diagnostic.hint == RAISE:
-            diagnostic = replace(diagnostic, hint=_WITHOUT_TIMEOUT.get(self.draft.kind, RAISE))
         self.end(diagnostic, self._late, "time limit")
 
     def _conclude(self, why: model.Why | Literal["dry run"]) -> int:
@@ -149,11 +146,6 @@ class Recording:
 
 _SILENT_ORIGINS = ("argument", "--map")  # the user sees where these come from
 _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a saved report's
-_WITHOUT_TIMEOUT = {  # commands that have no such option
-    "devices": "ask one backend: gpumap devices --backend NAME",
-    "selftest": "raise --budget: the limit is ten times that",
-    "preflight": "give it longer, --within 60s, or name the devices of the job",
-}
 _ABOVE = "the error above says why"
 _SCRIPTED = "the fake backend: every figure is scripted, none was measured"
 _STOOD_IN = "a stand-in for a driver, or a simulator: no figure is of a device"
@@ -188,7 +180,7 @@ class Measuring:
         partial = self._runner.unfinished(why) if self._runner and why != "dry run" else []
         self.rows += [row for row in partial if row.case.id not in done]
         done = {row.case.id for row in self.rows}
-        skipped = Reason("stopped", why if why == "dry run" else _stop_text(why))
+        skipped = Reason("stopped", why)
         self.rows += [
             Measurement(case, "skipped", case.skip or skipped)
             for case in self._plan.cases
@@ -203,12 +195,6 @@ class Measuring:
                 message, hint = f"{id_}: {reason.text}", _FIXES.get(reason.code)
                 diagnostic = Diagnostic(reason.code, message, hint=hint)
                 yield Problem(diagnostic, _EXITS.get(reason.code, Exit.ABSENT))
-
-
-def _stop_text(why: str) -> str:
-    from gpumap.engine.runner import WORDS  # which a plan need not load
-
-    return WORDS.get(why, why)
 
 
 class Draft:

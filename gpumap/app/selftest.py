@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gpumap.app.benchmark import BenchmarkRun, recorded_single_process
-from gpumap.app.checking import prove_map, prove_others
+from gpumap.app.checking import prove_map
 from gpumap.errors import Diagnostic, Exit
 from gpumap.model import Tested, replace
 
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Request, Turn
     from gpumap.app.recording import Draft, Recording
-    from gpumap.inventory import Inventory
     from gpumap.model import Alarms, Measurement, RoundTrip
 
-_FOR_OTHERS = 0.05  # of the budget: opening a device of each other backend
 _THRESHOLD = 0.05  # the change that noise must neither imitate nor hide: the default of `compare`
 _QUIET = "stop other programs on this machine, or compare with a larger --threshold"
 _FEWEST = 6  # runs
@@ -26,14 +24,12 @@ _LONGER = "raise --budget: 2m"
 
 
 def test_machine(request: Request) -> None:
-    """Test every device of the map, and one device of each other usable backend."""
+    """Test every device of the map."""
     request = request._replace(settings=replace(request.settings, whole=True))
     with recorded_single_process("selftest", request, result=Tested()) as record:
         for turn in BenchmarkRun(record, request).resolve(opens=True):
             _keep(record.draft, prove_map(record, turn.resolution, turn.inventory))
             _measure(record, request, turn)
-        if request.every or request.where.backend is None:
-            _prove_others(record, turn.inventory)
 
 
 def _keep(draft: Draft, found: Iterable[RoundTrip]) -> None:
@@ -49,17 +45,6 @@ def _result(draft: Draft) -> Tested:
     return draft.result
 
 
-def _prove_others(record: Recording, inventory: Inventory) -> None:
-    """Prove one device of each other usable backend; last, to leave the machine quiet."""
-    from gpumap.backends import REGISTRY
-
-    draft = record.draft
-    done = {trip.backend for trip in _result(draft).round_trips} | {"fake"}
-    names = [name for name in REGISTRY if name not in done]
-    _keep(draft, prove_others(record, inventory, names))
-    draft.backends = inventory.libraries
-
-
 def _measure(record: Recording, request: Request, turn: Turn) -> None:
     """Measure A against A on every device of the map, and judge it."""
     from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe
@@ -70,7 +55,6 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
     if any(b.device.simulated for b in bindings):
         # a scripted clock may never come to the end of a budget
         settings = replace(settings, blocks=RUNS * SHORTEST // 2)
-    settings = replace(settings, budget=settings.budget * (1 - _FOR_OTHERS))
     run = BenchmarkRun(record, request._replace(settings=settings))
     run.run(turn, SelfTestRecipe(settings))
     _judge(draft, draft.measured[-1].rows)

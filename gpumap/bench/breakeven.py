@@ -58,7 +58,7 @@ class Calls:
 
     def _call(self, case: Case) -> Iteration:
         workload = WORKLOADS[str(case.params.get("workload", case.name))]
-        rows = round(workload.rows(int(case.params["bytes"])))
+        rows = workload.rows(int(case.params["bytes"]))
         problem = self._problem(workload, rows, case.names[0])
         if case.name == HOST:
             return HostCall(problem, self._devices.clock, self._cores)
@@ -70,7 +70,7 @@ class Calls:
     def _problem(self, workload: Workload, rows: int, name: str) -> Problem:
         """Return the data of a size; where the device holds so much of none, hollow ones."""
         if (workload.key, rows) not in self._problems:
-            hollow = is_hollow(self._devices.sessions[name], int(workload.nbytes(rows)))
+            hollow = is_hollow(self._devices.sessions[name], workload.nbytes(rows))
             problem = Problem(workload, rows, self._seed, hollow=hollow)
             self._problems[workload.key, rows] = problem
         return self._problems[workload.key, rows]
@@ -106,10 +106,10 @@ def _case(
 ) -> Case:
     """Return the case of a call; the smallest of a sweep stands for the whole of it."""
     head = name != HOST and rows == workload.sweep[0]
-    params: dict[str, Param] = {"bytes": int(workload.nbytes(rows)), "memory": "pageable"}
+    params: dict[str, Param] = {"bytes": workload.nbytes(rows), "memory": "pageable"}
     params |= {"mode": "sync", "pattern": "alone" if head else LADDER, **more}
     role: Role = "host" if name == HOST else "measured"
-    work = Work(operations=int(workload.operations(rows)))
+    work = Work(operations=workload.operations(rows))
     return Case(KEY, name, params, (binding,), work, role=role, swept=not head)
 
 

@@ -11,7 +11,6 @@ from gpumap.engine.verify import moved, prove
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
-    from gpumap.bench.chain_work import Data
     from gpumap.bench.workloads import Problem
     from gpumap.engine.base import Events
     from gpumap.machine.blas import Cores
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 class Call(Iteration):
     """Calls that are waited for one by one, each writing y to one destination in host memory."""
 
-    def __init__(self, problem: Problem | Data, most: int = REPEATS) -> None:
+    def __init__(self, problem: Problem, most: int = REPEATS) -> None:
         self.problem, self.most = problem, most
         self.destination = problem.room()
 
@@ -37,9 +36,7 @@ class Call(Iteration):
 class HostCall(Call):
     """The call on the host, by NumPy: its products use all cores, all else uses one."""
 
-    def __init__(
-        self, problem: Problem | Data, clock: Clock, cores: Cores, most: int = REPEATS
-    ) -> None:
+    def __init__(self, problem: Problem, clock: Clock, cores: Cores, most: int = REPEATS) -> None:
         super().__init__(problem, most)
         self._clock, self._cores = clock, cores
         self._operations = problem.operations  # counted here: to count takes part of a short call

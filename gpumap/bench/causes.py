@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find
 from gpumap.judge.bottlenecks import explained
-from gpumap.machine.state import link_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +19,6 @@ def explaining(bench: str) -> Callable[[Sequence[Measurement]], list[Measurement
 
     def explain(rows: Sequence[Measurement]) -> list[Measurement]:
         found = explained(rows, products=spec is not None and spec.products)
-        return spec.explain(found, link_states) if spec and spec.explain else found
+        return spec.explain(found) if spec and spec.explain else found
 
     return explain

@@ -1,6 +1,6 @@
 """A chain of small operations, log(exp(relu(x.w + b))): in one kernel, in many, and on the host.
 
-Cases, each at every number of rows, on the fastest device of a map; x is there already, what moving
+Cases, each at every number of rows, on one device of a map; x is there already, what moving
 it costs is the question of `transfer-cost`:
 
     separate   one kernel for each operation
@@ -19,11 +19,11 @@ from gpumap.bench.calls import HostCall
 from gpumap.bench.chain_work import (
     BLOCK,
     COLUMNS,
+    DTYPE,
     INNER,
     OPERATIONS,
     Data,
     DeviceIteration,
-    Dtype,
     Placed,
 )
 from gpumap.bench.keys import HOST
@@ -32,8 +32,6 @@ from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_
 from gpumap.dtypes import ITEMSIZE
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
 from gpumap.engine.estimates import by_block, ratio, time_and_rate
-from gpumap.engine.needs import check_features
-from gpumap.engine.sampling import BUSY, times
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import played
 from gpumap.errors import Unsupported
@@ -43,29 +41,26 @@ from gpumap.model import Case, Group, Plan, Reason, Work
 from gpumap.text import short
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.backends.base import Clock, Session
+    from gpumap.backends.base import Session
     from gpumap.machine.blas import Cores
     from gpumap.model import Binding, Estimate, Headline, Measurement, Param, Report, Role, Samples
 
 KEY = "chain"
 CASES = ("separate", "fused", HOST)
-DTYPES: tuple[Dtype, ...] = ("float32", "float64")
 # What a case is judged by, and so what must be measured with it.
 _BESIDE = {"fused": ("separate", "host"), "separate": ("host",)}
 _AGAINST = {"fused": "separate"}  # what its speed-up is over
 _MATTERS = (("separate", "fused"), ("host",))
-_PILOT = 10_000  # rows, or as many as are requested
 _WIDE = 8  # bytes of a float64
 
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """How many rows, of which type, which cases, which data."""
+    """How many rows, which cases, which data."""
 
     rows: tuple[int, ...]
-    dtype: Dtype = "float32"
     cases: tuple[str, ...] = CASES
     seed: int = 1
 
@@ -84,7 +79,7 @@ def plan(place: Binding, params: Params, skip: Reason | None = None) -> Plan:
         first = int(any(case.name == "fused" for case in cases))
         groups.append(Group(cases, str(rows), ordered(cases, *_MATTERS), COMPARABLE, first=first))
     most = max(params.rows)
-    largest = most * max(INNER, COLUMNS) * ITEMSIZE[params.dtype]
+    largest = most * max(INNER, COLUMNS) * ITEMSIZE[DTYPE]
     return Plan(tuple(groups), _memory(place, params, most), largest)
 
 
@@ -114,9 +109,9 @@ class Chain(Benchmark):
 
     def iteration(self, case: Case) -> Iteration:
         """Put the rows where they are needed."""
-        rows, params = int(case.params["rows"]), self._params
+        rows = int(case.params["rows"])
         if self._data is None:
-            self._data = Data(rows, params.dtype, params.seed, self._session)
+            self._data = Data(rows, self._params.seed, self._session)
         return played(self._iteration(case, self._data), self._session, self._data.nbytes)
 
     def _iteration(self, case: Case, data: Data) -> Iteration:
@@ -145,35 +140,9 @@ class Chain(Benchmark):
         return found
 
 
-def lacking(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> dict[str, Reason]:
-    """Return why some names run no chain that is one kernel."""
-    return {
-        b.name: Reason("unsupported", f"{b.device.backend} has no chain in one kernel")
-        for b in bindings
-        if sessions[b.name].features & {"kernels", "operations"} != {"kernels"}
-    }
-
-
-def pilot(
-    bindings: Sequence[Binding],
-    sessions: Mapping[str, Session],
-    clock: Clock,
-    params: Params,
-    most: float = BUSY,
-) -> dict[str, float]:
-    """Return a quick time of the fused chain for each name, to choose the fastest by."""
-    rows = min(_PILOT, max(params.rows))
-    data = Data(rows, params.dtype, params.seed, next(iter(sessions.values())))
-
-    def prepare(session: Session) -> Callable[[], None]:
-        return DeviceIteration(Placed("", session, data)).queue
-
-    return times(bindings, sessions, clock, prepare, most)
-
-
 def _cases(place: Binding, params: Params, rows: int, skip: Reason | None) -> Iterator[Case]:
     ids: dict[str, str] = {}
-    keys: dict[str, Param] = {"rows": rows, "dtype": params.dtype}
+    keys: dict[str, Param] = {"rows": rows, "dtype": DTYPE}
     for name in params.wanted:
         against = None if skip else ids.get(_AGAINST.get(name, ""))
         role: Role = "host" if name == HOST else "measured"
@@ -185,7 +154,7 @@ def _cases(place: Binding, params: Params, rows: int, skip: Reason | None) -> It
 
 def _memory(place: Binding, params: Params, rows: int) -> dict[str, int]:
     """Return the bytes that the largest number of rows takes, by device id, and on the host."""
-    x, y = (rows * width * ITEMSIZE[params.dtype] for width in (INNER, COLUMNS))
+    x, y = (rows * width * ITEMSIZE[DTYPE] for width in (INNER, COLUMNS))
     kept = sum(case in params.wanted for case in ("fused", "separate"))
     results = 1 + ("host" in params.wanted)  # one for what devices made
     checked = min(rows, BLOCK) * (INNER + 4 * COLUMNS) * _WIDE
@@ -195,37 +164,39 @@ def _memory(place: Binding, params: Params, rows: int) -> dict[str, int]:
 class ChainRecipe(ReferenceRecipe):
     """Recipe of `bench chain`."""
 
-    key, dtypes, every, pilot = KEY, DTYPES, CASES, staticmethod(pilot)
+    every = CASES
     instead = "use --backend numpy, pyopencl or cupy: they have it"
 
     def __init__(self, settings: Settings, *, rows: str, **others: Any) -> None:
         super().__init__(settings, **others)
         sizes = squares(rows, "--rows")
-        self.params = Params(sizes, self.dtype, self.cases or CASES, settings.seed)
+        self.params = Params(sizes, self.cases or CASES, settings.seed)
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return the plan by the reference that is named, or by the first name."""
         return plan(self.named(bindings) or bindings[0], self.params)
 
     def benchmark(self, devices: OpenDevices) -> Chain:
-        """Return the chains on open devices; the reference is one that runs kernels."""
+        """Return the chains on one open device: the first that runs kernels, if none is named."""
         from gpumap.machine.blas import Cores  # no table needs it
 
         bindings = devices.bindings
-        check_features(bindings, devices.sessions, self.dtype)
-        without = lacking(bindings, devices.sessions)
-        able = [b for b in bindings if b.name not in without]
-        first = self.named(bindings) or self.chosen(able or bindings, devices)
-        if able and first.name in without:
-            raise Unsupported(without[first.name].text, "name another device by --reference")
-        skip = without.get(first.name)
+        able = [b for b in bindings if _has_chain(devices.sessions[b.name])]
+        first, skip = self.named(bindings) or (able or bindings)[0], None
+        if first not in able:
+            skip = Reason("unsupported", f"{first.device.backend} has no chain in one kernel")
+        if able and skip is not None:
+            raise Unsupported(skip.text, "name another device by --reference")
         return Chain(first, devices, Cores(devices.cpus), self.params, skip)
 
 
+def _has_chain(session: Session) -> bool:
+    """Return whether a device runs a chain that is one kernel."""
+    return session.features & {"kernels", "operations"} == {"kernels"}
+
+
 def _title(case: Case) -> str:
-    count = case.params["rows"]
-    about = f"{count} {'row' if count == 1 else 'rows'} {case.params['dtype']}"
-    return f"chain log(exp(relu(x.w + b))), {about}"
+    return "chain log(exp(relu(x.w + b))), {rows} rows {dtype}".format_map(case.params)
 
 
 def _where(row: Measurement) -> str:

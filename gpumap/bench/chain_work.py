@@ -15,11 +15,12 @@ whole is 1 + |x_i||w_j| + |b|.
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from gpumap.dtypes import ITEMSIZE, ROUNDING, Array, np
+from gpumap.bench.workloads import WORKLOADS, Problem
+from gpumap.dtypes import ROUNDING, Array, np
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import METHOD, hollow_array, is_hollow, judged, largest, moved
+from gpumap.engine.verify import METHOD, is_hollow, judged, largest, moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from gpumap.engine.base import Events
     from gpumap.model import Check
 
-Dtype = Literal["float32", "float64"]
-INNER, COLUMNS = 10, 5
+DTYPE: Final = "float32"
+_LAYER = WORKLOADS["affine"]
+_, INNER, COLUMNS = _LAYER.dims(1)
 OPERATIONS = COLUMNS * (2 * INNER + 4)  # of one row; exp and log count as one each
 BLOCK = 1 << 16  # rows that are checked at a time
 _ULPS = 4  # of exp and of log
@@ -37,24 +39,16 @@ _ROUNDED = INNER + 1 + 2 * _ULPS  # units in the last place by which a result ma
 _BEHIND = ("relu", "exp_each", "log_each")  # the kernels behind the product and the bias, in place
 
 
-class Data:
-    """Random x, w and b, and what must come of them.
+class Data(Problem):
+    """Random x, w and b, and what must come of them."""
 
-    Of many rows a scripted session holds none: then x and all that is made of it is hollow.
-    """
+    b: Array
 
-    def __init__(self, rows: int, dtype: Dtype, seed: int, session: Session | None = None) -> None:
-        self.rows, self.dtype = rows, dtype
-        self.nbytes = rows * INNER * ITEMSIZE[dtype]
-        self.hollow = session is not None and is_hollow(session, self.nbytes)
-        rng = np.random.default_rng((seed, rows))
-        self.x: Array = (
-            hollow_array((rows, INNER), dtype)
-            if self.hollow
-            else rng.standard_normal((rows, INNER), dtype=dtype)
-        )
-        self.w: Array = rng.standard_normal((INNER, COLUMNS), dtype=dtype)
-        self.b: Array = rng.standard_normal(COLUMNS, dtype=dtype)
+    def __init__(self, rows: int, seed: int, session: Session | None = None) -> None:
+        """Draw them; of many rows a scripted session holds none."""
+        self.rows, self.nbytes = rows, _LAYER.nbytes(rows)
+        hollow = session is not None and is_hollow(session, self.nbytes)
+        super().__init__(_LAYER, rows, seed, hollow=hollow)
 
     @cached_property
     def destination(self) -> Array:
@@ -66,30 +60,24 @@ class Data:
         """Return the floating-point operations of all rows."""
         return self.rows * OPERATIONS
 
-    def room(self) -> Array:
-        """Return room for a result on the host."""
-        shape = self.rows, COLUMNS
-        return hollow_array(shape, self.dtype) if self.hollow else np.empty(shape, self.dtype)
-
     def compute(self, out: Array) -> None:
         """Do the whole chain, as a program of the host would."""
         if self.hollow:
             return
-        np.matmul(self.x, self.w, out=out)
-        out += self.b
+        super().compute(out)
         np.maximum(out, 0, out=out)
         np.log(np.exp(out, out=out), out=out)
 
-    def check(self, found: Array) -> Check:
-        """Return whether `found` is what the chain makes of all rows, within rounding."""
-        error, unit = 0.0, _ROUNDED * ROUNDING[self.dtype].write
+    def check(self, out: Array) -> Check:
+        """Return whether `out` is what the chain makes of all rows, within rounding."""
+        error, unit = 0.0, _ROUNDED * ROUNDING[DTYPE].write
         w, columns = self.w.astype(np.float64), np.linalg.norm(self.w.astype(np.float64), axis=0)
         with np.errstate(all="ignore"):  # what is wrong may be no number
             for start in range(0, self.rows, BLOCK):
                 part = slice(start, start + BLOCK)
                 x = self.x[part].astype(np.float64)
                 scale = 1.0 + np.linalg.norm(x, axis=1)[:, None] * columns + abs(self.b)
-                missed = abs(found[part].astype(np.float64) - np.maximum(x @ w + self.b, 0.0))
+                missed = abs(out[part].astype(np.float64) - np.maximum(x @ w + self.b, 0.0))
                 error = largest(error, missed / (unit * scale))
         return judged(METHOD, error)
 
@@ -101,21 +89,16 @@ class Placed:
         self.name, self.session, self.data = name, session, data
         self._w, self._b, self._x = (moved(array, session) for array in (data.w, data.b, data.x))
 
-    def elementwise(self, out: Any) -> Callable[[], None]:
-        """Return what queues all behind the product, an operation each, on what is in `out`."""
-        size = self.data.rows * COLUMNS
-        bias = out, size, self._b, COLUMNS, out
-        kernels = [self.session.prepare("add_cyclic", *bias, size=size)]
-        kernels += [self.session.prepare(name, out, out, size=size) for name in _BEHIND]
-        return partial(_each, kernels)
-
     def job(self, out: Any, *, fused: bool) -> Callable[[], None]:
         """Return what queues the chain in one kernel, or each operation of it."""
+        rows, prepare = self.data.rows, self.session.prepare
         if fused:
-            rows = self.data.rows
-            return self.session.prepare("chain", self._x, self._w, self._b, out, size=rows)
+            return prepare("chain", self._x, self._w, self._b, out, size=rows)
+        size = rows * COLUMNS
         product = partial(self.session.gemm, self._x, self._w, out)
-        return partial(_each, [product, self.elementwise(out)])
+        bias = prepare("add_cyclic", out, size, self._b, COLUMNS, out, size=size)
+        others = (prepare(name, out, out, size=size) for name in _BEHIND)
+        return partial(_each, [product, bias, *others])
 
 
 def _each(jobs: Sequence[Callable[[], None]]) -> None:
@@ -129,7 +112,7 @@ class DeviceIteration(Iteration):
     def __init__(self, placed: Placed, *, fused: bool = True) -> None:
         """Take a result of its own: no other may make it right."""
         self._placed, self._session = placed, placed.session
-        self.out = placed.session.empty((placed.data.rows, COLUMNS), placed.data.dtype)
+        self.out = placed.session.empty(placed.data.shape, DTYPE)
         self._job = placed.job(self.out, fused=fused)
 
     def poison(self) -> None:

@@ -25,7 +25,7 @@ from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Se
 from gpumap.engine.ceilings import hardware_groups
 from gpumap.engine.needs import check_features
 from gpumap.engine.products import Pair, Product, multiplied
-from gpumap.engine.sampling import BUSY, times
+from gpumap.engine.sampling import reference, times
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import host_bytes
 from gpumap.errors import DeviceError, Unsupported
@@ -33,7 +33,7 @@ from gpumap.judge.doubts import about, because, doubtful, largest, single_device
 from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import Binding, Case, Estimate, Group, Limit, LimitOrigin, Plan, Work, replace
-from gpumap.text import middle
+from gpumap.text import chosen, middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -171,7 +171,6 @@ def pilot(
     sessions: Mapping[str, Session],
     clock: Clock,
     params: Params,
-    most: float = BUSY,
 ) -> dict[str, float]:
     """Return a quick time of one product for each name, to choose the reference by."""
     pair = Pair((params.seed, 0), _PILOT, params.dtype)
@@ -179,7 +178,7 @@ def pilot(
     def prepare(session: Session) -> Callable[[], None]:
         return Product("", session, pair).queue
 
-    return times(bindings, sessions, clock, prepare, most)
+    return times(bindings, sessions, clock, prepare)
 
 
 def _cases(
@@ -241,10 +240,12 @@ def _memory(
 class DotRecipe(ReferenceRecipe):
     """Recipe of `bench dot`."""
 
-    key, dtypes, every, pilot = KEY, DTYPES, CASES, staticmethod(pilot)
+    every = CASES
 
-    def __init__(self, settings: Settings, *, size: str, **others: Any) -> None:
+    def __init__(self, settings: Settings, *, size: str, dtype: str, **others: Any) -> None:
         super().__init__(settings, **others)
+        self.dtype: Any
+        (self.dtype,) = chosen(dtype, DTYPES, "element type", "--dtype", most=1)
         self.only_judged = self.cases is None  # else exactly what is requested
         self.params = Params(squares(size), self.dtype, self.cases or CASES, settings.seed)
 
@@ -257,8 +258,28 @@ class DotRecipe(ReferenceRecipe):
         """Return the products on open devices."""
         bindings = devices.bindings
         check_features(bindings, devices.sessions, self.dtype)
-        first = self.named(bindings) or self.chosen(bindings, devices)
+        first = self.named(bindings) or self._chosen(devices)
         return Dot(bindings, devices.sessions, devices.clock, self.params, first)
+
+    def _chosen(self, devices: OpenDevices) -> Binding:
+        """Return the baseline's reference, or one by a look at the devices."""
+
+        def look(some: Sequence[Binding]) -> Mapping[str, float]:
+            return pilot(some, devices.sessions, devices.clock, self.params)
+
+        backend = devices.bindings[0].device.backend
+        base = reference_of(self.base, backend) if self.base else None
+        return reference(devices.bindings, look, base)
+
+
+def reference_of(report: Report, backend: str) -> str | None:
+    """Return the name that the reference of a backend ran on in a report; None without one."""
+    alone = (
+        row.case.bindings[0]
+        for row in report.measurements
+        if row.case.bench == KEY and row.case.role != "solo" and len(row.case.names) == 1
+    )
+    return next((b.name for b in alone if b.device.backend == backend), None)
 
 
 # --- headline

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from gpumap.model import Device
 
-_TRANSFERS = {1: 2.5e9, 2: 5e9, 3: 8e9, 4: 16e9, 5: 32e9, 6: 64e9}  # bits a second of a lane
-_ENCODED = {1: 8 / 10, 2: 8 / 10, 6: 242 / 256}
 _MODERN = 128 / 130
-
-
-def lane(generation: int) -> float | None:
-    """Return the B/s of one lane in one direction; None for a generation that is not known."""
-    rate = _TRANSFERS.get(generation)
-    return None if rate is None else rate * _ENCODED.get(generation, _MODERN) / 8
+LANES = {  # by generation: B/s of one lane in one direction
+    1: 2.5e9 * 8 / 10 / 8,
+    2: 5e9 * 8 / 10 / 8,
+    3: 8e9 * _MODERN / 8,
+    4: 16e9 * _MODERN / 8,
+    5: 32e9 * _MODERN / 8,
+    6: 64e9 * 242 / 256 / 8,
+}
 
 
 def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
@@ -36,7 +36,7 @@ def limit(devices: Iterable[Device], directions: int = 1) -> Limit | None:
     whole, sources = 0.0, []
     for device in {device.pci or device.id: device for device in devices}.values():
         generation, width = (device.facts.get(f"max_link_{key}") for key in ("generation", "width"))
-        rate = lane(generation) if isinstance(generation, int) else None
+        rate = LANES.get(generation) if isinstance(generation, int) else None
         if rate is None or not isinstance(width, int) or device.facts.get("host_page_tables"):
             return None
         whole += rate * width * directions

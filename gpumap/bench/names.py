@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpumap.engine.base import OpenDevices, Recipe, Settings
-from gpumap.engine.sampling import patience, reference
+from gpumap.engine.base import Recipe, Settings
 from gpumap.errors import QuestionError
 from gpumap.model import Reason
 from gpumap.text import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpumap.bench.registry import BenchmarkSpec
-    from gpumap.model import Binding, Report
+    from gpumap.model import Binding
 
 
 def check_names(
@@ -42,31 +41,13 @@ def _several(spec: BenchmarkSpec, case: str) -> bool:
     return any(one.several for one in spec.cases if one.name == case)
 
 
-def reference_of(report: Report, bench: str, backend: str) -> str | None:
-    """Return the name that the reference of a backend ran on in a report; None without one."""
-    alone = (
-        row.case.bindings[0]
-        for row in report.measurements
-        if row.case.bench == bench and row.case.role != "solo" and len(row.case.names) == 1
-    )
-    return next((b.name for b in alone if b.device.backend == backend), None)
-
-
 class ReferenceRecipe(Recipe):
-    """A recipe with a reference, cases, and a type of elements."""
+    """A recipe with a reference and cases."""
 
-    key: str  # of its rows
-    dtypes: tuple[str, ...]
     every: tuple[str, ...]  # case
-    dtype: Any  # one of `dtypes`
-    params: Any
-    pilot: Callable[..., Mapping[str, float]]  # a quick time for each name, to choose by
 
-    def __init__(
-        self, settings: Settings, *, dtype: str, cases: str | None, reference: str | None
-    ) -> None:
+    def __init__(self, settings: Settings, *, cases: str | None, reference: str | None) -> None:
         super().__init__(settings)
-        (self.dtype,) = chosen(dtype, self.dtypes, "element type", "--dtype", most=1)
         if cases is not None:
             self.cases = chosen(cases, self.every, "case", "--cases")
         self._name = reference
@@ -82,14 +63,3 @@ class ReferenceRecipe(Recipe):
             fix = f"use one of the map's names: {', '.join(b.name for b in bindings)}"
             raise QuestionError(f"--reference: the map has no name {self._name}", fix)
         return found
-
-    def chosen(self, bindings: Sequence[Binding], devices: OpenDevices) -> Binding:
-        """Return the baseline's reference, or one by a look at the devices."""
-
-        def look(some: Sequence[Binding]) -> Mapping[str, float]:
-            most = patience(self.settings.budget)
-            return self.pilot(some, devices.sessions, devices.clock, self.params, most)
-
-        backend = bindings[0].device.backend
-        base = reference_of(self.base, self.key, backend) if self.base else None
-        return reference(bindings, look, base)

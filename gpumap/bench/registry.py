@@ -11,19 +11,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
     from gpumap.engine.base import Recipe
-    from gpumap.model import Case, Device, Headline, LinkState, Measurement, Param, Report
+    from gpumap.model import Case, Headline, Measurement, Param, Report
 
     Cell: TypeAlias = Callable[[Measurement], str]
     Title: TypeAlias = Callable[[Case], str]
     Answer: TypeAlias = Callable[[Report, Sequence[Measurement]], Headline]
     Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
-    # The rows of a group with their causes, by what the system says of the links of devices.
-    Look: TypeAlias = Callable[[Iterable[Device]], Mapping[str, LinkState]]
-    Explain: TypeAlias = Callable[[Sequence[Measurement], Look], list[Measurement]]
+    # The rows of a group with their causes.
+    Explain: TypeAlias = Callable[[Sequence[Measurement]], list[Measurement]]
     # Ids of rows, each with a metric.
     Claims: TypeAlias = Callable[[Sequence[Measurement]], Iterable[tuple[str, str]]]
 

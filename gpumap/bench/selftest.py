@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices, Recipe
-from gpumap.engine.estimates import by_block, ratio, time_and_rate
+from gpumap.engine.estimates import time_and_rate
 from gpumap.engine.products import BUFFERS, Pair, Product, multiplied
 from gpumap.engine.stopping import LAST
 from gpumap.engine.verify import host_bytes, one_of_each
@@ -103,25 +103,15 @@ class SelfTest(Benchmark):
     def metrics(
         self, group: Group, samples: Mapping[str, Samples], confidence: float
     ) -> Mapping[str, Mapping[str, Estimate]]:
-        """Return time and rate of A and of B, and B's false speed-up."""
+        """Return time and rate of A and of B."""
         cases = [case for case in group.cases if case.id in samples]
-        figures = {case.id: time_and_rate(case, samples[case.id], confidence) for case in cases}
-        for case in cases:
-            if case.against in figures:
-                a, b = by_block(samples[case.against]), by_block(samples[case.id])
-                if (gain := ratio(a, b, confidence)) is not None:
-                    figures[case.id]["speedup"] = gain
-        return figures
+        return {case.id: time_and_rate(case, samples[case.id], confidence) for case in cases}
 
 
 class SelfTestRecipe(Recipe):
     """Recipe of what `selftest` measures."""
 
     control = False  # A is what B is compared with
-
-    def plan(self, bindings: Sequence[Binding]) -> Plan:
-        """Return A and B of each device."""
-        return selftest_plan(bindings)
 
     def benchmark(self, devices: OpenDevices) -> SelfTest:
         """Return them on open devices."""
@@ -140,9 +130,8 @@ def _both(binding: Binding) -> Iterable[Case]:
 SPEC = BenchmarkSpec(
     KEY,
     tuple(map(CaseSpec, _SIDES)),
-    (Family(_SIDES, ("size", "dtype"), ("time", "rate", "speedup")),),
-    columns=("case", "on", "time", "rate", Column("a/b", "speedup"), "error", "n", "trust",
-             "status"),
+    (Family(_SIDES, ("size", "dtype"), ("time", "rate")),),
+    columns=("case", "on", "time", "rate", "error", "n", "trust", "status"),
     title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),
     sizes=("size",),
 )  # fmt: skip

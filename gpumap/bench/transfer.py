@@ -101,19 +101,14 @@ def _modes(nbytes: int) -> tuple[str, ...]:
     return _MODES if nbytes <= max(SWEEP) else _MODES[:1]
 
 
-def needs(
-    bindings: Sequence[Binding], params: Params, sessions: Mapping[str, Session] | None = None
-) -> Plan:
-    """Return a plan of no cases, with the memory that the largest size takes.
-
-    Before anything is opened only pageable memory is known to be there.
-    """
+def needs(bindings: Sequence[Binding], params: Params, sessions: Mapping[str, Session]) -> Plan:
+    """Return a plan of no cases, with the memory that the largest size takes."""
     largest = max((*params.sizes, *params.sweep))
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
     host, first = 0, one_of_each(bindings)
     for binding in bindings:
-        features = sessions[binding.name].features if sessions else ()
-        taken = 2 * largest * (2 if "pinned" in features else 1)  # and as many on the host
+        pinned = "pinned" in sessions[binding.name].features
+        taken = 2 * largest * (2 if pinned else 1)  # and as many on the host
         taken *= 2 if "bidir" in params.cases and binding in first else 1  # and the way back
         memory[binding.device.id] += taken
         host += taken
@@ -300,13 +295,11 @@ def _rank(case: Case) -> tuple[bool, ...]:
 def _spread(sweep: Sequence[Case]) -> tuple[tuple[int, ...], ...]:
     """Return the places of cases, widely spread sizes first, what the fit is held to among them.
 
-    Few sizes over the whole range tell more of a line than many at one end of it. Of those between
-    large ones come first, where caches end, but for the largest, which takes longest.
+    Few sizes over the whole range tell more of a line than many at one end of it.
     """
     sizes = [int(case.params["bytes"]) for case in sweep]
     steps = sorted({*sizes} - {HELD_BACK})
-    between = steps[1::2]
-    order = (*steps[::2], HELD_BACK, *between[-2::-1], *between[-1:])
+    order = (*steps[::2], HELD_BACK, *steps[1::2])
     places = sorted(range(len(sweep)), key=lambda place: order.index(sizes[place]))
     return tuple((place,) for place in places)
 

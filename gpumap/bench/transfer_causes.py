@@ -10,8 +10,8 @@ blamed for time in which bytes move. A link that carries one way at a time is ha
 memory that is normal.
 
 A group has one route, mode and size, and one kind of link as far as that is known (PCIe's
-generation and lanes at either end). A pair is an outlier where its whole interval is below 90 %, or
-above 1/90 %, of the group's median.
+generation and lanes at either end). A pair is an outlier where its whole interval is below 90 % of
+the group's median.
 
 A copy below 30 % of what its link can carry is slow: by its memory, or by what doctor looks at.
 """
@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -29,21 +28,18 @@ from gpumap import units
 from gpumap.bench.keys import CopyKey
 from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, contended, seconds
 from gpumap.judge.inconclusive import ENOUGH, too_few
-from gpumap.model import Estimate, Explanation, LinkState, replace
+from gpumap.model import Estimate, Explanation, replace
 from gpumap.units import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumap.bench.registry import Look
     from gpumap.model import Binding, Cause, Measurement
 
     Isolated = Mapping[tuple[str | int, ...], Measurement]
-    States = Callable[[], Mapping[str, LinkState]]
     Finding = tuple[str, dict[str, Estimate]]
 
 _MOVING = 0.5  # of a copy's time: with less, it is not the bytes that take it
-_NAMED = 4  # names that are written out
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +49,6 @@ class Copies(Concurrent):
     isolated: Mapping[str, float]  # seconds of one copy, waited for
     moving: Mapping[str, float]  # seconds of one copy more, in a queue
     calls: Mapping[str, float]  # seconds in which the host hands over one of those
-    bandwidth: Mapping[str, Estimate]  # of one copy, waited for
-    states: Callable[[], Mapping[str, LinkState]]  # reads the state of the links, by device id
 
     @property
     def both_ways(self) -> bool:
@@ -86,17 +80,9 @@ def shared(evidence: Copies) -> Explanation | None:
         return None
     for cause, find in _BOTH_WAYS if evidence.both_ways else _AT_ONCE:
         if (why := find(evidence)) is not None:
-            return Explanation(cause, f"{_gained(evidence)}: {why[0]}", _base(evidence) | why[1])
+            figures = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
+            return Explanation(cause, f"{_gained(evidence)}: {why[0]}", figures | why[1])
     return None
-
-
-def _base(evidence: Copies) -> dict[str, Estimate]:
-    """Return the figures that every cause uses: the gain, and its bandwidths."""
-    figures = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
-    if evidence.both_ways:
-        return figures | dict(zip(("there", "back"), evidence.bandwidth.values(), strict=True))
-    first = evidence.bandwidth[evidence.row.case.names[0]]
-    return figures | {"names": Estimate.exact(len(evidence.bindings)), "alone": first}
 
 
 def _gained(evidence: Copies) -> str:
@@ -104,9 +90,7 @@ def _gained(evidence: Copies) -> str:
     if evidence.both_ways:
         return f"both ways at once are below {2 * ENOUGH:g} times one after the other"
     count = len(evidence.bindings)
-    distinct = len({binding.device.id for binding in evidence.bindings}) == count
-    what = "devices" if distinct else "names"
-    return f"{count} {what} at once move {evidence.gain.value:.2f} times what one does"
+    return f"{count} names at once move {evidence.gain.value:.2f} times what one does"
 
 
 def _one_hardware(evidence: Copies) -> Finding | None:
@@ -116,7 +100,7 @@ def _one_hardware(evidence: Copies) -> Finding | None:
         return None
     element, names = min(groups, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it
     what = "the cores that copy" if evidence.on_host else "a link"
-    return f"they share {what}: {_and(names)} are one piece of hardware ({element})", {}
+    return f"they share {what}: {', '.join(names)} are one piece of hardware ({element})", {}
 
 
 def _unequal(evidence: Copies) -> Finding | None:
@@ -174,17 +158,7 @@ def _link(evidence: Copies) -> Finding | None:
     """Concurrent copies take longer than isolated ones: they share a link."""
     if evidence.on_host:
         return "they share the bandwidth of the host's memory: no link is in between", {}
-    states = evidence.states()
-    bridge = _bridge(evidence, states)
-    if bridge is not None:
-        address, names = bridge
-        return f"they share a link: {address} is upstream of {_and(names)}", {}
-    devices = [(b.device, states.get(b.device.id, _UNKNOWN)) for b in evidence.bindings]
-    nodes = {d.numa_node if state.node is None else state.node for d, state in devices}
-    node = nodes.pop() if len(nodes) == 1 else None
-    where = "" if node is None else f": all are near NUMA node {node}"
-    inside = "" if evidence.calls else ", or a driver copies inside of its calls"
-    return f"they share a link, or the host's memory{where}{inside}", {}
+    return "they share a link, or the host's memory", {}
 
 
 def _one_way(evidence: Copies) -> Finding | None:
@@ -213,28 +187,13 @@ _BOTH_WAYS: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
 )
 
 
-def _bridge(evidence: Copies, states: Mapping[str, LinkState]) -> tuple[str, list[str]] | None:
-    """Return the bridge upstream of most names, and of those the closest."""
-    groups = evidence.holders(lambda device: states.get(device.id, _UNKNOWN).bridges or ())
-    most = max((len(names) for _, names in groups), default=0)
-    return next((each for each in reversed(groups) if len(each[1]) == most), None)
-
-
-def _and(names: Sequence[str]) -> str:
-    *others, last = names
-    if len(names) > _NAMED:
-        return f"{', '.join(others[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
-    return f"{', '.join(others)} and {last}"
-
-
 _FEWEST = 3  # of two pairs either may be the outlier
-_BELOW, _ABOVE = 0.9, 1 / 0.9
+_BELOW = 0.9
 CAUSES = ("shared-link", "half-duplex", "odd-pair", "slow-link")  # besides those of `explain`
 _WAYS = ("h2d", "d2h")
 SHARE = 0.3  # of the ceiling
 BYTES = 1 << 20  # of smaller copies latency takes its part
 _REPORTED = "reported: "
-_UNKNOWN = LinkState()
 
 
 def outlier_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
@@ -250,8 +209,7 @@ def outlier_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
         if len(group) >= _FEWEST
         for middle in [median(row.metrics["bandwidth"].value for row in group)]
         for row in group
-        for figure in [row.metrics["bandwidth"]]
-        if figure.high < _BELOW * middle or figure.low > _ABOVE * middle
+        if row.metrics["bandwidth"].high < _BELOW * middle
     }
 
 
@@ -269,25 +227,19 @@ def _outlier(row: Measurement, middle: float) -> Explanation:
     figure = row.metrics["bandwidth"]
     pair, group = (units.single(value, figure.unit) for value in (figure.value, middle))
     text = f"{'->'.join(row.case.names)}: {pair}, its group {group}"
-    nodes = [binding.device.numa_node for binding in row.case.bindings]
-    if None not in nodes and len(set(nodes)) > 1:
-        text += f" (across NUMA nodes {' and '.join(map(str, nodes))})"
     figures = {"pair": figure, "group": Estimate.exact(middle, figure.unit)}
     return Explanation("odd-pair", text, figures)
 
 
-def copies_explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
+def copies_explained(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return all rows of a group, each copy that is too slow with its cause.
 
-    A row with too few samples for an interval has none, and none rests on it. `look` reads the
-    state of the links, only if a row is too slow, and once.
+    A row with too few samples for an interval has none, and none rests on it.
     """
     done = (row for row in rows if not row.case.is_control and row.status == "ok")
     copies = [row for row in done if not too_few(row)]
-    devices = {b.device.id: b.device for row in copies for b in row.case.bindings}
-    states = cache(lambda: look(devices.values()))
     outliers, isolated = outlier_pairs(copies), _isolated(copies)
-    whys = {row.case.id: _why(row, isolated, outliers, states) for row in copies}
+    whys = {row.case.id: _why(row, isolated, outliers) for row in copies}
     return [replace(row, explanation=whys.get(row.case.id) or row.explanation) for row in rows]
 
 
@@ -305,9 +257,9 @@ def _key(way: str, binding: Binding, copy: CopyKey, mode: str) -> tuple[str | in
 
 
 def _why(
-    row: Measurement, isolated: Isolated, outliers: Mapping[str, Explanation], states: States
+    row: Measurement, isolated: Isolated, outliers: Mapping[str, Explanation]
 ) -> Explanation | None:
-    evidence = _evidence(row, isolated, states) if "speedup" in row.metrics else None
+    evidence = _evidence(row, isolated) if "speedup" in row.metrics else None
     if (explanation := shared(evidence) if evidence is not None else None) is not None:
         return explanation
     if contended(row) is not None:
@@ -315,7 +267,7 @@ def _why(
     return outliers.get(row.case.id) or slow(row)
 
 
-def _evidence(row: Measurement, isolated: Isolated, states: States) -> Copies | None:
+def _evidence(row: Measurement, isolated: Isolated) -> Copies | None:
     """Return the evidence on a row; None where an isolated copy was not measured."""
     case, bindings = row.case.name, row.case.bindings
     parts = {way: (way, bindings[0]) for way in _WAYS}
@@ -334,8 +286,6 @@ def _evidence(row: Measurement, isolated: Isolated, states: States) -> Copies | 
         {part: one.metrics["issue_interval"].value for part, one in more.items()},
         {part: median(one.samples.queue) for part, one in more.items()
          if one.samples and one.samples.queue},
-        {part: one.metrics["bandwidth"] for part, one in known.items()},
-        states,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.cost_models import fits
 from gpumap.bench.keys import CALLS, HOST, is_call
 from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
-from gpumap.bench.transfer import CASES, KEY, Params, Transfer, needs
+from gpumap.bench.transfer import CASES, KEY, Params, Transfer
 from gpumap.bench.transfer_headline import headline, judged
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.engine.base import OpenDevices, Recipe, Settings
@@ -20,8 +20,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumap.bench.registry import Look
-    from gpumap.model import Binding, Fit, Measurement, Plan
+    from gpumap.model import Fit, Measurement
 
 
 class CopyRecipe(Recipe):
@@ -31,19 +30,13 @@ class CopyRecipe(Recipe):
         super().__init__(settings)
         if cases is not None:
             self.cases = chosen(cases, CASES, "case", "--cases")
-        sweep, calls = sizes.strip() == "sweep", [c for c in self.cases or () if c in WORKLOADS]
-        if sweep and not model:
-            raise QuestionError("--sizes sweep shows the model's size sweep", "omit --no-model")
+        calls = [case for case in self.cases or () if case in WORKLOADS]
         if not model and calls:
             which = " and ".join(calls)
             fix = f"omit --no-model, or omit {which}"
             raise QuestionError(f"--no-model leaves break-evens out, and so {which}", fix)
-        params = Params(() if sweep else transfers(sizes), self.cases or CASES, settings.seed)
+        params = Params(transfers(sizes), self.cases or CASES, settings.seed)
         self._params = params if model else replace(params, sweep=())
-
-    def plan(self, bindings: Sequence[Binding]) -> Plan:
-        """Return the memory alone: which copies there are is known of open devices."""
-        return needs(bindings, self._params)
 
     def benchmark(self, devices: OpenDevices) -> Transfer:
         """Return the copies on open devices."""
@@ -60,11 +53,11 @@ class CopyRecipe(Recipe):
         return fits(rows, confidence=self.settings.confidence, seed=self.settings.seed)
 
 
-def _explained(rows: Sequence[Measurement], look: Look) -> list[Measurement]:
+def _explained(rows: Sequence[Measurement]) -> list[Measurement]:
     from gpumap.bench.transfer_causes import copies_explained  # a shell's TAB loads this module
 
     calls = any(is_call(row.case) for row in rows)
-    return list(rows) if calls else copies_explained(rows, look)
+    return list(rows) if calls else copies_explained(rows)
 
 
 SPEC = BenchmarkSpec(

@@ -10,7 +10,6 @@ from gpumap.bench.registry import size_of
 from gpumap.bench.sweeps import sweeps
 from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
 from gpumap.judge.phrases import answer, capital, every, interval, names, value
-from gpumap.model import replace
 from gpumap.units import amount, counted
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from gpumap.bench.sweeps import Sweep
     from gpumap.model import Case, Fit, Headline, Measurement, Report
 
-_PLAIN = {"memory": ("pageable", "device"), "mode": ("sync",), "pattern": ("alone", LADDER)}
+_PLAIN = {"memory": ("pageable", "device"), "pattern": ("alone", LADDER)}
 _MILLISECOND = 1e-3
 _WAYS = ("h2d", "d2h", "d2d")
 _COPIES = (*_WAYS, "bidir")
@@ -29,25 +28,23 @@ _SLOW = ("odd-pair", "slow-link")
 
 def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what a copy to the first device costs, and whether its link is shared or slow."""
-    copies = [row for row in report.measurements if row.case.name in _COPIES]
-    rows = [row for row in copies if row.case.requested] or copies
+    rows = [row for row in rows if row.case.name in _COPIES]
     if not rows:
         return _break_evens(report)
     if (nothing := unsupported(report, rows)) is not None:
         return nothing
-    plain = [fit for fit in report.fits if _plain(fit.case)]
+    plain = [fit for fit in report.fits if _waited(fit.case)]
     fit = next((f for way in _WAYS for f in plain if f.case.name == way), None)
     rows = largest(rows, size_of)
     copy = next(
-        (r for way in _WAYS for r in rows if r.case.name == way and _plain(r.case)), rows[0]
+        (r for way in _WAYS for r in rows if r.case.name == way and _waited(r.case)), rows[0]
     )
-    metric = next((m for m in ("time", "issue_interval", "bandwidth") if m in copy.metrics), "time")
-    if (doubt := doubtful(report, copy, metric)) is not None:
+    if (doubt := doubtful(report, copy, "time")) is not None:
         return doubt
-    cost, model = _cost(copy, metric), _model(fit)
+    cost, model = _cost(copy), _model(fit)
     found = _shared(report, rows, (cost, *model)) or _slow(report, rows, cost)
     sentences = (cost, *model, *_evens(report.measurements))
-    return found or answer(report, "good", sentences, about(copy, metric))
+    return found or answer(report, "good", sentences, about(copy, "time"))
 
 
 def judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
@@ -73,11 +70,12 @@ def judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 def is_plain(case: Case) -> bool:
     """Return whether a case is single copies one way, of plain memory; queued or waited for."""
-    return case.name in _WAYS and _plain(replace(case, params={**case.params, "mode": "sync"}))
+    known = all(case.params.get(key) in words for key, words in _PLAIN.items())
+    return case.name in _WAYS and known
 
 
-def _plain(case: Case) -> bool:
-    return all(case.params.get(key) in words for key, words in _PLAIN.items())
+def _waited(case: Case) -> bool:
+    return is_plain(case) and case.params["mode"] == "sync"
 
 
 # --- links
@@ -97,18 +95,9 @@ def _shared(report: Report, rows: Sequence[Measurement], alone: Sequence[str]) -
     return answer(report, "below", sentences, about(row, "speedup"))
 
 
-def _is_slow(row: Measurement) -> bool:
-    """Return whether copies are slower than their link or others: odd pairs may be faster, too."""
-    why = row.explanation
-    if why is None or why.cause not in _SLOW:
-        return False
-    own, group = why.figures.get("pair"), why.figures.get("group")
-    return own is None or group is None or own.value < group.value
-
-
 def _slow(report: Report, rows: Sequence[Measurement], cost: str) -> Headline | None:
     """Return which copies are slower than others of their sort, or than their link."""
-    found = [row for row in rows if _is_slow(row)]
+    found = [row for row in rows if row.explanation and row.explanation.cause in _SLOW]
     found = [row for row in found if doubtful(report, row, "bandwidth") is None]
     if not found:
         return None
@@ -122,11 +111,9 @@ def _slow(report: Report, rows: Sequence[Measurement], cost: str) -> Headline | 
 # --- the model
 
 
-def _cost(copy: Measurement, metric: str) -> str:
+def _cost(copy: Measurement) -> str:
     """Return what a copy of the largest size takes."""
-    figure, nbytes = copy.metrics[metric], amount(int(copy.case.params["bytes"]))
-    if metric == "bandwidth":
-        return f"Copies of {nbytes} {_where(copy)} move {value(figure)} ({interval(figure)})."
+    figure, nbytes = copy.metrics["time"], amount(int(copy.case.params["bytes"]))
     return f"Copying {nbytes} {_where(copy)} takes {value(figure)} ({interval(figure)})."
 
 

@@ -119,7 +119,8 @@ class HostCopy(Copies):
     def spoil(self) -> None:
         """Make every destination wrong."""
         for each in self._slices:
-            (each.poison if self._direction == "h2d" else each.poison_destination)(each.source)
+            poison = each.poison if self._direction == "h2d" else each.buffers.poison_destination
+            poison(each.source)
 
     def _wait(self) -> None:
         for each in self._slices:
@@ -274,16 +275,12 @@ class BufferSlice:
 
     def poison(self, right: Any) -> None:
         """Make every byte on the device the opposite of what will be right, and look at each."""
-        self.poison_destination(right)
+        self.buffers.poison_destination(right)
         self.session.upload(self.destination, self.buffer)
         self.session.synchronize()
         self.destination[:] = right  # what no poison may be
         self._fetch()
         self._unpoisoned = _first_difference(self.destination, right, opposite=True)
-
-    def poison_destination(self, right: Any) -> None:
-        """Make every byte of the destination differ from what will be right."""
-        self.buffers.poison_destination(right)
 
     def check_buffer(self, right: Any) -> Check:
         """Fetch what is on the device, into what the poison's fetch has left, and compare."""

@@ -31,15 +31,18 @@ class Workload:
     words: str
     sweep: tuple[int, ...]  # rows
     bias: bool
-    dims: Callable[[float], tuple[float, float, float]]
-    rows: Callable[[float], float]  # whose x has so many bytes
+    dims: Callable[[int], tuple[int, int, int]]
 
-    def nbytes(self, rows: float) -> float:
+    def rows(self, nbytes: int) -> int:
+        """Return the rows of the sweep whose x has so many bytes."""
+        return next(rows for rows in self.sweep if self.nbytes(rows) == nbytes)
+
+    def nbytes(self, rows: int) -> int:
         """Return the bytes of x."""
         rows, inner, _ = self.dims(rows)
         return _ITEM * rows * inner
 
-    def operations(self, rows: float) -> float:
+    def operations(self, rows: int) -> int:
         """Return the floating-point operations of a call."""
         rows, inner, columns = self.dims(rows)
         return 2 * rows * inner * columns + (rows * columns if self.bias else 0)
@@ -52,7 +55,6 @@ WORKLOADS = {
         tuple(2**n for n in range(19)),
         bias=True,
         dims=lambda rows: (rows, 10, 5),
-        rows=lambda nbytes: nbytes / (10 * _ITEM),
     ),
     "product": Workload(
         "product",
@@ -60,10 +62,9 @@ WORKLOADS = {
         (*(n << k for k in range(7) for n in (16, 24)), 2048),
         bias=False,
         dims=lambda rows: (rows, rows, rows),
-        rows=lambda nbytes: (nbytes / _ITEM) ** 0.5,
     ),
 }
-LARGEST = int(max(w.nbytes(rows) for w in WORKLOADS.values() for rows in w.sweep))  # bytes of x
+LARGEST = max(w.nbytes(rows) for w in WORKLOADS.values() for rows in w.sweep)  # bytes of x
 
 
 class Problem:
@@ -73,7 +74,7 @@ class Problem:
         """Draw it; a hollow one has no data and no answer."""
         self.workload, self.hollow = workload, hollow
         self.size = rows
-        rows, inner, columns = map(int, workload.dims(rows))
+        rows, inner, columns = workload.dims(rows)
         self.shape = (rows, columns)  # of y
         if hollow:
             self.x, self.w = hollow_array((rows, inner)), hollow_array((inner, columns))
@@ -92,7 +93,7 @@ class Problem:
         self._weights = np.vstack([self.w, self.b]).astype(np.float64)
 
     @property
-    def operations(self) -> float:
+    def operations(self) -> int:
         """Return the floating-point operations of a call."""
         return self.workload.operations(self.size)
 

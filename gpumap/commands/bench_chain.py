@@ -18,20 +18,15 @@ if TYPE_CHECKING:
     default="10000",
     help="Rows of x, 10 numbers each: 10000, or 1000,100000, or 1000:1000000:x10.",
 )
-@setting(
-    "--dtype",
-    default="float32",
-    help="The type of the elements: float32 or float64.",
-)
 @cases_option("Only these: separate, fused, host.")
 @reference_option
 @benchmark_options(20.0, "chain", "control")
 def chain(request: Request, **options: Any) -> None:
     """Measure log(exp(relu(x.w + b))): in one kernel, in one for each operation, on the host.
 
-    It runs on the fastest device of the map; x is there already. Every result is verified. Without
-    a map: every CUDA device, else every other accelerator, else every OpenCL GPU, else one name for
-    each of two cores.
+    It runs on the first device of the map that has the kernel, or on --reference; x is there
+    already. Every result is verified. Without a map: every CUDA device, else every other
+    accelerator, else every OpenCL GPU, else one name for each of two cores.
     """
     from gpumap.app.benchmark import measure
 

@@ -164,10 +164,9 @@ def scale(program: Program, /, **options: Any) -> None:
 def selftest(request: Request) -> None:
     """Test gpumap here: round trips of data, false alarms.
 
-    4 KiB go to each device of the map and back, verified, then to one device of each other usable
-    backend, unless --backend names one. On each device of the map the same product is measured as
-    A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where runs are
-    inconclusive, noise hides a change of 5 % (exit 5).
+    4 KiB go to each device of the map and back, verified. On each device the same product is
+    measured as A and as B, and judged in several runs at 5 %: an alarm is false (exit 1). Where
+    runs are inconclusive, noise hides a change of 5 % (exit 5).
     """
     from gpumap.app.selftest import test_machine
 

@@ -77,7 +77,7 @@ class _Launch:
 def _with_host(used: UsedDevice) -> dict[str, Estimate]:
     """Time a product on a device and on all cores of the host, in turns."""
     workload, clock = WORKLOADS["product"], used.clock
-    hollow = is_hollow(used.session, int(workload.nbytes(SIZE)))
+    hollow = is_hollow(used.session, workload.nbytes(SIZE))
     host = HostCall(Problem(workload, SIZE, 1, hollow=hollow), clock, Cores(len(read().cpus)))
     works: dict[str, Iteration] = {"product": used.work(), "host_product": host}
     series = {key: Series(work) for key, work in works.items()}

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.base import Clock, Mark, Session
-from gpumap.model import Binding, Group, Reason
+from gpumap.model import Binding, Group, Plan, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumap import model
-    from gpumap.model import Case, Check, Estimate, Limit, Measurement, Plan, Samples
+    from gpumap.model import Case, Check, Estimate, Limit, Measurement, Samples
 
     # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
     # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
@@ -195,13 +195,13 @@ class Recipe:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    def plan(self, bindings: Sequence[Binding]) -> Plan:
-        """Return the plan as far as it is known before a device is open: the memory, to be checked.
+    def plan(self, bindings: Sequence[Binding]) -> Plan:  # noqa: ARG002 - the contract's
+        """Return the plan as far as it is known before a device is open: nothing, if it is not.
 
         Raises:
             QuestionError: the options do not fit the map.
         """
-        raise NotImplementedError
+        return Plan(())
 
     def benchmark(self, devices: OpenDevices) -> Benchmark:
         """Return the benchmark on open devices, with its plan.

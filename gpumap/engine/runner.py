@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 _WARM_SHARE = 0.1  # of a group's time, for all its cases together
 _GRACE = 0.1  # of the whole time, by which it may be exceeded for FEWEST blocks
 _NO_TIME = "no time was left: raise --budget"
-WORDS = {"error": "an error ended the run"}  # for what was not measured; else its own word
 _LAUNCHING = 0.9  # share of a sample from which on queueing it is what was timed
 _WARM_CAP = 1.0  # seconds for one case
 
@@ -393,7 +392,7 @@ class Runner:
         if check is not None and not check.passed:
             return Measurement(case, "failed", wrong(check), samples=samples, check=check)
         if samples is None or standing is None:
-            why = Reason("stopped", WORDS.get(self._why, self._why))
+            why = Reason("stopped", self._why)
             return Measurement(case, "skipped", why, check=check)
         found = standing.located(self._settings.confidence)
         return Measurement(

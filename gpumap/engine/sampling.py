@@ -241,14 +241,7 @@ def _marks(throttled: Iterable[Mapping[str, str] | None]) -> Iterator[SampleMark
 
 LOOKS = 5
 _SECONDS = 0.1  # what is quick is looked at more often, by its shortest time,
-_MOST = 50  # up to so many times, or a busy moment would choose,
-BUSY = 0.5  # seconds, in which others have their turns too
-_OF_BUDGET = 0.03  # that the looks at a device may take
-
-
-def patience(budget: float) -> float:
-    """Return the seconds that looks at a device may take in a run of so many."""
-    return min(BUSY, _OF_BUDGET * budget)
+_MOST = 50  # up to so many times, or a busy moment would choose
 
 
 def times(
@@ -256,7 +249,6 @@ def times(
     sessions: Mapping[str, Session],
     clock: Clock,
     prepare: Callable[[Session], Callable[[], None]],
-    most: float = BUSY,
 ) -> dict[str, float]:
     """Return how long a piece of work takes on the device of each name.
 
@@ -268,7 +260,6 @@ def times(
         sessions: by name.
         clock: the clock of the devices.
         prepare: puts the work on a device, and returns what queues it.
-        most: seconds of looks at a device, but for the first few.
 
     Returns:
         Seconds by name, the shortest of a few times: what others on the machine disturb least. A
@@ -283,7 +274,7 @@ def times(
             job()  # the first one compiles
             session.synchronize()
             jobs[binding.device.id], seen[binding.device.id] = (job, session), []
-    while waiting := [id_ for id_ in jobs if not _enough(seen[id_], most)]:
+    while waiting := [id_ for id_ in jobs if not _enough(seen[id_])]:
         for id_ in waiting:
             try:
                 (job, session), start = jobs[id_], clock.now()
@@ -326,8 +317,6 @@ def fastest(bindings: Sequence[Binding], times: Mapping[str, float]) -> Binding:
     return next((b for b in bindings if times.get(b.name, math.inf) <= enough), bindings[0])
 
 
-def _enough(seconds: Sequence[float], most: float) -> bool:
+def _enough(seconds: Sequence[float]) -> bool:
     looks = len(seconds)
-    if looks < LOOKS:
-        return False
-    return looks >= _MOST or looks * min(seconds) >= _SECONDS or sum(seconds) >= most
+    return looks >= LOOKS and (looks >= _MOST or looks * min(seconds) >= _SECONDS)

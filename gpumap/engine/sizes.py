@@ -19,13 +19,13 @@ _DEVICES = 1_000_000
 _SHOWN = 40  # characters of what is wrong
 
 
-def squares(text: str, option: str = "--size", key: str = "") -> tuple[int, ...]:
-    """Parse ``1024``, ``256,1024`` or ``256:4096:x2``; messages name `option`, a fix also `key`.
+def squares(text: str, option: str = "--size") -> tuple[int, ...]:
+    """Parse ``1024``, ``256,1024`` or ``256:4096:x2``; messages name `option`.
 
     Raises:
         QuestionError: it is none of them, with the fix.
     """
-    read = partial(_whole, MOST, f"write {option} {key}1024")
+    read = partial(_whole, MOST, f"write {option} 1024")
     return _series(option, text, read, "256:4096:x2")
 
 

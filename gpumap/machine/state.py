@@ -208,23 +208,12 @@ def link_states(devices: Iterable[Device], root: Path = Path("/")) -> dict[str, 
     """
     here = topology.read(root)
     real = (device for device in devices if device.backend != "fake")
-    return {device.id: _state(device, here, Tree(root)) for device in real}
+    return {device.id: _state(device, here) for device in real}
 
 
-def bridges(tree: Tree, address: str) -> tuple[str, ...] | None:
-    """Return the bridges above a PCI device, the root's port first; None where that is not told."""
-    try:
-        path = (tree.root / _FOLDER / address).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):  # RuntimeError: links in a circle, to Python 3.12
-        return None
-    *above, last = [part for part in path.parts if pci_address(part) == part] or [""]
-    return tuple(above) if last == address and "devices" not in path.parts[-2:] else None
-
-
-def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
+def _state(device: Device, here: Topology) -> LinkState:
     address = pci_address(device.pci or "")
     place = next((one for one in here.pci if one.address == address), None)
-    above = None if address is None else bridges(tree, address)
     node = place.numa_node if place else None
     nodes = {cpu.numa_node for cpu in here.cpus}
     # lanes in use do not fall when a link idles, so a driver's word will do
@@ -232,7 +221,6 @@ def _state(device: Device, here: Topology, tree: Tree) -> LinkState:
     return LinkState(
         node=device.numa_node if node is None else node,
         nodes=tuple(sorted(node for node in nodes if node is not None)),
-        bridges=above,
         width=width,
         max_width=place.max_link_width if place else _whole(device, "max_link_width"),
     )

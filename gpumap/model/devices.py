@@ -379,7 +379,6 @@ class LinkState(Struct, frozen=True):
 
     node: int | None = None  # NUMA node that the device is near
     nodes: tuple[int, ...] = ()  # of the cores that this process may run on; empty: not known
-    bridges: tuple[str, ...] | None = None  # PCI addresses above the device, the root's first
     width: int | None = None  # lanes, as it is now
     max_width: int | None = None
 

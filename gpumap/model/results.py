@@ -39,8 +39,7 @@ class Tested(Measured, frozen=True, tag="tested", tag_field=TAG):
     """What `selftest` measured, and whether this machine measures truthfully.
 
     Attributes:
-        round_trips: 4 KiB to a device and back: each device of the map, and one of each other
-            usable backend.
+        round_trips: 4 KiB to each device of the map and back.
         alarms: The same work as A and as B on each device, judged in consecutive runs: an alarm is
             false.
     """

@@ -107,9 +107,8 @@ def _copies(
 
 
 def shown(report: Report) -> list[Measurement]:
-    """Return the rows of tables: those of a size sweep only where no others were requested."""
-    rows = [row for row in report.measurements if tabled(row.case)]
-    return [row for row in rows if not row.case.swept] or rows
+    """Return the rows of tables: none of a size sweep."""
+    return [row for row in report.measurements if tabled(row.case) and not row.case.swept]
 
 
 def tabled(case: Case) -> bool:

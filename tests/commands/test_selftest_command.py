@@ -32,14 +32,12 @@ def test_two_names_of_one_device_are_one(gpumap):
 
 
 def test_real_devices(gpumap):
-    """A core's bytes and products are right; every other backend that there is moves its bytes."""
+    """A core's bytes and products are right."""
     answer = gpumap("selftest", "a->cpu0", "--budget", "6", "--format", "json")
     found = report(answer)
     (of_a,) = found["alarms"]
     trips = found["round_trips"]
     assert answer.code in (0, 1, 5)  # the machine's noise is what it is
     assert (answer.code == 1) == (of_a["false"] > 0)
-    assert all(trip["reason"] is None for trip in trips)
-    assert {t["backend"] for t in trips} == {b["name"] for b in found["backends"] if b["usable"]}
-    assert [t["device"] for t in trips if t["name"] == "a"] == ["cpu:0"]
+    assert [(trip["device"], trip["reason"]) for trip in trips] == [("cpu:0", None)]
     assert found["simulated"] is False

@@ -1,9 +1,8 @@
-"""The link of a device as a captured system has it: node, lanes, bridges."""
+"""The link of a device as a captured system has it: node, lanes."""
 
 import pytest
 
-from gpumap.machine.state import bridges, link_states
-from gpumap.machine.topology import Tree
+from gpumap.machine.state import link_states
 from gpumap.model import Device, DeviceRef, Kind, LinkState, replace
 
 NEAR_0, NEAR_1 = "0000:1b:00.0", "0000:df:00.0"
@@ -19,22 +18,10 @@ def state(sketch, device):
     return link_states([device], sketch.root)[device.id]
 
 
-def plugged(sketch, address, *above):
-    folder = "sys/devices/pci0000:00"
-    for place in (*above, address):
-        folder = f"{folder}/{place}"
-        sketch.file(f"{folder}/current_link_width", "16")
-        bus = sketch.root / "sys/bus/pci/devices"
-        bus.mkdir(parents=True, exist_ok=True)
-        if not (bus / place).exists():
-            (bus / place).symlink_to(sketch.root / folder)
-    return sketch
-
-
 def test_a_card_of_a_large_machine(eight):
     """Its node and its link; the process may run on all cores, or is bound to those of one node."""
     found = state(eight, gpu(NEAR_0))
-    assert found == LinkState(node=0, nodes=(0, 1), bridges=None, width=16, max_width=16)
+    assert found == LinkState(node=0, nodes=(0, 1), width=16, max_width=16)
     assert state(eight.status("32-63"), gpu(NEAR_0)).nodes == (1,)
     assert [state(eight, gpu(pci)).node for pci in (NEAR_1, "00000000:1B:00.0")] == [1, 0]
 
@@ -44,7 +31,6 @@ def test_a_device_that_is_on_no_bus(eight, pci):
     told = {"link_width": 8, "max_link_width": 16}
     found = state(eight, gpu(pci, numa_node=1, facts=told))
     assert (found.node, found.width, found.max_width) == (1, 8, 16)
-    assert found.bridges is None
 
 
 def test_what_no_file_tells_is_not_known(eight):
@@ -54,11 +40,3 @@ def test_what_no_file_tells_is_not_known(eight):
     assert replace(found, nodes=()) == LinkState()
     for root in (eight.root, none):
         assert link_states([gpu(NEAR_0, backend="fake")], root) == {}
-
-
-@pytest.mark.parametrize(
-    ("address", "above"), [("0000:18:00.0", ("0000:16:01.0", "0000:17:00.0")), ("0000:00:05.0", ())]
-)
-def test_the_bridges_above_a_device(sketch, address, above):
-    plugged(sketch, address, *above)
-    assert bridges(Tree(sketch.root), address) == above
