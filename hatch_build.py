@@ -41,7 +41,7 @@ def pages() -> dict[str, str]:
     made = {}
     for context in contexts(group):
         command = context.command
-        if isinstance(command, click.Group) and not command.commands:  # loaded by name
+        if isinstance(command, click.Group):  # its commands are loaded by name
             names = command.list_commands(context)
             command.commands = {name: command.get_command(context, name) for name in names}
         text = generate_man_page(context, version=__version__, date=" ")

@@ -257,10 +257,9 @@ def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:
 def _quoting(error: click.UsageError, message: str, arguments: list[str]) -> str:
     """Return the fix for a map or a command that click, or a shell, took for something else."""
     option, extra = isinstance(error, click.NoSuchOption), "unexpected extra argument" in message
-    dashed = (a for a in arguments if a.startswith("-") and "->" in a[1:] and "=" not in a)
-    if option and (map_ := next(dashed, None)):
-        shown = f'"{map_}"' if {*'"$`\\!'}.isdisjoint(map_) else "MAP, quoted for your shell"
-        return f'write a map that begins with "-" as --map={shown}'
+    dashed = any(a.startswith("-") and "->" in a[1:] and "=" not in a for a in arguments)
+    if option and dashed:
+        return 'write a map that begins with "-" behind --map='
     apart = "--" in arguments or "->" in arguments
     if not apart and arguments[:1] in _BEFORE_COMMANDS and (option or extra):
         return f'put "--" before the command: gpumap {arguments[0]} MAP -- COMMAND'

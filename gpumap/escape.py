@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_WIDTHS = (("x", 2), ("u", 4), ("U", 8))  # as Python writes them
-
 
 def printable(text: str) -> str:
     """Return `text` with everything that a terminal or a CI log could act on written as an escape.
@@ -31,10 +28,7 @@ def printable(text: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if character in _SHORT:
-        return _SHORT[character]
-    code = f"{ord(character):x}"
-    return next(f"\\{letter}{code:0>{n}}" for letter, n in _WIDTHS if len(code) <= n)
+    return character.encode("unicode_escape").decode()
 
 
 def written(lines: Iterable[str]) -> str:

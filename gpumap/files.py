@@ -18,36 +18,15 @@ Made = TypeVar("Made")
 
 LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
 
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
-_CHECK = "check the path"
+_CHECK = "check the path, and its permissions"
 _PART = 1 << 20  # bytes
 _BLOCK = 4096  # bytes, of what has room at all
-_READ_FAILURES = {
-    errno.ENOENT: ("there is no such file", _CHECK),
-    errno.ENOTDIR: ("a part of its path is no folder", _CHECK),
-    errno.EACCES: (
-        "permission denied",
-        "change its permissions, or those of its folder: chmod u+r",
-    ),
-    errno.ENXIO: ("it is a socket", "name a regular file"),
-}
-_WRITE_FAILURES = {
-    errno.ENOENT: ("its folder does not exist", "create the folder first: mkdir -p {folder}"),
-    errno.ENOTDIR: ("a part of its path is no folder", _CHECK),
-    errno.EISDIR: ("it is a folder", "name a file in it"),
-    errno.EACCES: ("permission denied", "write to a folder of your own"),
-    errno.EPERM: ("permission denied", "write to a folder of your own"),
-    errno.EROFS: ("the file system is read only", "write to another file system"),
-    errno.ENOSPC: ("the disk is full", "free some space, or write to another disk"),
-    errno.EDQUOT: ("the disk quota is used up", "free some space, or write to another disk"),
-    errno.ENXIO: ("it has no reader", "start its reader first"),
-    errno.EPIPE: ("its reader went away", "keep its reader running"),
+# Where the system's own words do not tell what to do.
+_FIXES = {
+    errno.EISDIR: "name a file in it",
+    errno.ENOSPC: "free some space, or write to another disk",
+    errno.EDQUOT: "free some space, or write to another disk",
+    errno.ENXIO: "name a regular file, or start its reader first",
 }
 
 
@@ -74,7 +53,7 @@ def read_text(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -
 def read_bytes(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -> bytes:
     """Return what the regular file `path` holds; as `read_text`, whatever its bytes mean."""
     place = _unreadable(path, what)
-    with _explained(place, _READ_FAILURES, path):
+    with _explained(place):
         return _read(path, place, limit, own=own)
 
 
@@ -106,7 +85,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     """
     # a lone surrogate (a file name that is no UTF-8) must not cost the whole report
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
-    with _explained(f"cannot write {path}", _WRITE_FAILURES, path):
+    with _explained(f"cannot write {path}"):
         _write(path, data)
 
 
@@ -118,7 +97,7 @@ def check_writable(path: Path) -> None:
     Raises:
         SourceError: it cannot, and why not.
     """
-    with _explained(f"cannot write {path}", _WRITE_FAILURES, path):
+    with _explained(f"cannot write {path}"):
         _try(path)
 
 
@@ -199,8 +178,7 @@ def _read(path: Path, place: str, limit: int, *, own: bool) -> bytes:
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(state.st_mode), "no regular file")
-            raise SourceError(f"{place}: it is {kind}", "name a regular file")
+            raise SourceError(f"{place}: it is no regular file", "name one")
         if own:
             _refuse_others(path, state, place)
         size = state.st_size
@@ -287,18 +265,12 @@ def _temporary(target: Path) -> Path:
 
 
 @contextmanager
-def _explained(place: str, reasons: dict[int, tuple[str, str]], path: Path) -> Iterator[None]:
+def _explained(place: str) -> Iterator[None]:
     """Raise SourceError, with its fix, for what the system says of a file."""
     try:
         yield
     except OSError as error:
-        from shlex import quote
-
-        other = (error.strerror or str(error)).lower(), _CHECK
-        reason, hint = reasons.get(error.errno or 0, other)
-        if "{folder}" in hint:
-            folder = quote(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120 - loops
-            hint = hint.replace("{folder}", folder)
-        raise SourceError(f"{place}: {reason}", hint) from error
+        reason = (error.strerror or str(error)).lower()
+        raise SourceError(f"{place}: {reason}", _FIXES.get(error.errno or 0, _CHECK)) from error
     except ValueError as error:
         raise SourceError(f"{place}: that is no path", _CHECK) from error

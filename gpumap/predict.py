@@ -16,10 +16,9 @@ bandwidth, and their latencies overlap. Adding is taken as free. So this is what
     weak     each device has a batch of its own: step(N) = compute + exchange(N),
              speed-up = N compute / step(N)
 
-The exchange comes after the compute; nothing overlaps. Where the batch is known, the largest part
-of its split counts, and devices beyond its examples do nothing. A metric's interval is what those
-of latency and bandwidth allow jointly: both at their best, both at their worst; without an
-interval of theirs there is none.
+The exchange comes after the compute; nothing overlaps. A metric's interval is what those of latency
+and bandwidth allow jointly: both at their best, both at their worst; without an interval of theirs
+there is none.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def message(lines: Lines, nbytes: float, messages: int = 1) -> float:
     return line.seconds(nbytes) + (messages - 1) * line.per_byte * nbytes
 
 
-def seconds(algorithm: str, ranks: int, nbytes: float, lines: Lines) -> float:
+def seconds(algorithm: Algorithm, ranks: int, nbytes: float, lines: Lines) -> float:
     """Return what an exchange takes by the model of one of MODELS."""
     return MODELS[algorithm](ranks, nbytes, lines) if ranks > 1 else 0.0
 
@@ -60,7 +59,7 @@ def _levels(ranks: int) -> int:
     return (ranks - 1).bit_length()
 
 
-MODELS: dict[str, Callable[[int, float, Lines], float]] = {
+MODELS: dict[Algorithm, Callable[[int, float, Lines], float]] = {
     "native": lambda n, size, by: min(_levels(n) * message(by, size), _halving(n, size, by)),
     "ring": lambda n, size, by: 2 * (n - 1) * message(by, size / n),
     "host": lambda n, size, by: (n - 1) * message(by, size) + message(by, size, n - 1),
@@ -83,18 +82,14 @@ def slowest(links: Sequence[LinkCost], nbytes: int) -> LinkCost:
     return max(links, key=lambda cost: message(cost.lines, nbytes / 2))
 
 
-def predicted(
-    question: Prediction, devices: Sequence[int], algorithms: Sequence[Algorithm]
-) -> Prediction:
+def predicted(question: Prediction, devices: Sequence[int]) -> Prediction:
     """Return the question with its forecasts, by algorithm."""
-    forecasts = (_forecast(question, name, n) for name in algorithms for n in devices)
+    forecasts = (_forecast(question, name, n) for name in MODELS for n in devices)
     return model.replace(question, forecasts=tuple(forecasts))
 
 
 def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forecast:
-    split = question.batch is not None and question.scaling != "weak"
-    used = min(devices, question.batch or 0) if split else devices  # with something to do
-    comm = _exchange(question, algorithm, used)
+    comm = _exchange(question, algorithm, devices)
     metrics = {"comm": comm}
     if question.compute is not None:
         metrics |= _metrics(question, question.compute, devices, comm)
@@ -105,26 +100,21 @@ def _metrics(
     question: Prediction, compute: float, devices: int, comm: Estimate
 ) -> dict[str, Estimate]:
     """Return the metrics of a step with an exchange of these seconds."""
-    strong, batch = question.scaling == "strong", question.batch
-    part = compute
-    if strong:  # the device with the most examples counts
-        part *= 1.0 / devices if batch is None else -(-batch // devices) / batch
+    strong = question.scaling == "strong"
+    part = compute / devices if strong else compute
     work = 1.0 if strong else float(devices)  # in batches
 
-    def rate(amount: float, unit: str) -> Estimate:
-        return _figure(comm, lambda seconds: amount / (part + seconds), unit)
+    def gain(over: float) -> Estimate:
+        return _figure(comm, lambda seconds: over / (part + seconds), "1")
 
-    metrics = {
+    return {
         "time": _figure(comm, lambda seconds: part + seconds, "s"),
-        "speedup": rate(work * compute, "1"),
-        "efficiency": rate(work * compute / devices, "1"),
+        "speedup": gain(work * compute),
+        "efficiency": gain(work * compute / devices),
     }
-    if batch is not None:
-        metrics["examples_per_s"] = rate(work * batch, "1/s")
-    return metrics
 
 
-def _exchange(question: Prediction, algorithm: str, ranks: int) -> Estimate:
+def _exchange(question: Prediction, algorithm: Algorithm, ranks: int) -> Estimate:
     latency, bandwidth = question.link.latency, question.link.bandwidth
 
     def taken(latency_by: float, byte_by: float) -> float:

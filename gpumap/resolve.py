@@ -26,10 +26,8 @@ _listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2
 
 
-def resolve(
-    context_map: ContextMap, inventory: Inventory, taken: set[str] | None = None
-) -> Resolution:
-    """Find the device of every name; offer none that is `taken`, and add to that what is used.
+def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
+    """Find the device of every name.
 
     Raises:
         AbsentError: at least one name has no device; one diagnostic for each such entry.
@@ -47,10 +45,8 @@ def resolve(
             bindings.append(Binding(entry.name, device))
         else:
             absent.append((number, entry, probes))
-    taken = set() if taken is None else taken
-    taken |= {element for binding in bindings for element in claimed(binding.device)}
     for number, entry, probed in absent:
-        lost = _absent(entry, number, probed, inventory.host, taken)
+        lost = _absent(entry, number, probed, inventory.host)
         problems.append(replace(lost, span=_device_of(entry, context_map.text)))
     if problems:
         raise AbsentError(tuple(problems))
@@ -131,16 +127,8 @@ def _other_hardware(resolutions: Sequence[Resolution]) -> Iterable[Diagnostic]:
             backends = _listed([device.backend for device in devices])
             each = "; ".join(f"{d.backend}: {_listed(sorted(d.hardware))}" for d in devices)
             message = f"{bindings[0].name} is not the same hardware under {backends}: {each}"
-            hint = _same_everywhere(devices[0].kind)
+            hint = "write what all of them know: cuda@PCI-ID, or cpu for all cores"
             yield Diagnostic("other-hardware", message, hint=hint, severity="warning")
-
-
-def _same_everywhere(kind: Kind) -> str | None:
-    """Return how to name hardware of a kind so that every backend knows the same by it."""
-    if kind.row.cores:
-        return f"map {kind}, which is all cores to each of them"
-    by_identity = f"map it by its identity: {kind}@PCI-ID or {kind}@UUID"
-    return by_identity if "identity" in kind.row.forms else None
 
 
 def default_map(inventory: Inventory, *, hurry: bool = True) -> ContextMap:
@@ -187,8 +175,8 @@ def _apart(refs: Iterable[DeviceRef], devices: Iterable[Device]) -> list[DeviceR
     taken: set[str] = set()
     found = []
     for ref in refs:
-        if ref in by_ref and taken.isdisjoint(claimed(by_ref[ref])):
-            taken |= claimed(by_ref[ref])
+        if ref in by_ref and taken.isdisjoint(by_ref[ref].hardware):
+            taken |= by_ref[ref].hardware
             found.append(ref)
     return found
 
@@ -201,12 +189,8 @@ def _hardware(kind: Kind, inventory: Inventory) -> list[Device]:
 
 def _nothing(probe: Probe) -> AbsentError:
     """Return why there is no default map."""
-    if probe.devices:
-        known = _listed([str(device.ref) for device in probe.devices if device.ref.part is None])
-        message = f"{probe.name} has simulators only, which are never a default: {known}"
-        return AbsentError(message, "name one in a map, if you mean it")
-    reason = probe.reason or "it has no device"
-    return AbsentError(f"{probe.name}: {reason}", probe.fix)
+    none = "it has no device" if not probe.devices else "simulators are never a default: map one"
+    return AbsentError(f"{probe.name}: {probe.reason or none}", probe.fix)
 
 
 def _default_cores(kind: Kind, topology: Topology) -> list[DeviceRef]:
@@ -244,24 +228,16 @@ def _device_of(entry: Entry, text: str) -> Span:
     return Span(start + len(name + arrow) + len(ref) - len(ref.lstrip()), stop)
 
 
-def _absent(
-    entry: Entry,
-    number: int,
-    probes: Sequence[Probe],
-    host: Host,
-    taken: set[str],
-) -> Diagnostic:
-    """Return that a device is not there; the one to write instead is `taken` from now on."""
+def _absent(entry: Entry, number: int, probes: Sequence[Probe], host: Host) -> Diagnostic:
+    """Return that a device is not there, and what to write instead."""
     kind = entry.ref.kind
     found = [device for probe in probes for device in of_kind(kind, probe)]
     hiding = _hiding(kind, probes, host.env)
     if found:
         notes = [note for probe in probes for note in _about(kind, probe)] + hiding
-        if found[0].backend == "numpy":
-            notes += _kept_from(host.topology)
         known = "; ".join(notes)
         message = f"{entry.ref} is not there" + (f": {known}" if known else "")
-        hint: str | None = _there(entry.ref, found, taken)
+        hint: str | None = _there(entry.ref, found)
     else:
         reasons = "; ".join([*_reasons(kind, probes), *hiding])
         message = f"no backend can drive {entry.ref}: {reasons or 'gpumap has none for it'}"
@@ -274,14 +250,6 @@ def _hiding(kind: Kind, probes: Sequence[Probe], env: Mapping[str, str]) -> list
     """Return what hides devices of a kind from the libraries that were asked."""
     asked = any(probe.usable and probe.name != "fake" for probe in probes)
     return [text] if asked and (text := hidden(kind, env)) else []
-
-
-def _kept_from(topology: Topology) -> list[str]:
-    """Return that this process may not use every core: the others have no number then."""
-    allowed = len(topology.cpus)
-    if allowed == topology.online:
-        return []
-    return [f"this process may run on {allowed} of {topology.online} processors"]
 
 
 def _reasons(kind: Kind, probes: Sequence[Probe]) -> list[str]:
@@ -304,37 +272,18 @@ def _about(kind: Kind, probe: Probe) -> list[str]:
     return [note.removeprefix(f"{kind}: ") for note in probe.notes if note.lower().startswith(kind)]
 
 
-def claimed(device: Device) -> set[str]:
-    """Return what no second name should have: a device and the hardware below it."""
-    return {device.id, *device.hardware}
-
-
-def _there(ref: DeviceRef, found: Sequence[Device], taken: set[str]) -> str:
-    """Return what to write instead, and what could have been requested."""
+def _there(ref: DeviceRef, found: Sequence[Device]) -> str:
+    """Return what could have been requested."""
     if ref.identity is not None:
         known = [i for d in found for i in (d.pci, d.uuid) if i is not None]
-        return f"there {_are(known)}" if known else "no device here has an identity"
-    if ref.part is not None and any(d.ref.part is not None for d in found):
-        found = [d for d in found if d.ref.part is not None]
     else:
-        found = [d for d in found if d.ref.part is None]
-    if not found:
-        return f"there is no {ref.kind} device"
-    numbered = (d for d in found if d.ref.index is not None)
-    free = next((d for d in numbered if taken.isdisjoint(claimed(d))), None)
-    there = f"there {_are([_word(d.ref) for d in found])}"
-    if free is None:
-        return there
-    taken |= claimed(free)
-    return f"write {free.ref}; {there}" if len(found) > 1 else f"write {free.ref}, the only one"
+        parts = ref.part is not None and any(d.ref.part is not None for d in found)
+        known = [_word(d.ref) for d in found if (d.ref.part is not None) == parts]
+    return f"write one that is there: {_listed(known)}" if known else "none here is called so"
 
 
 def _word(ref: DeviceRef) -> str:
     return "cpu (all cores)" if ref.kind.row.cores and ref.index is None else str(ref)
-
-
-def _are(things: Sequence[str]) -> str:
-    return f"{'is' if len(things) == 1 else 'are'} {_listed(things)}"
 
 
 def _notes(bindings: tuple[Binding, ...], inventory: Inventory) -> Iterable[Diagnostic]:

@@ -11,7 +11,6 @@ What comes after the first is not looked at.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from typing import TYPE_CHECKING
@@ -22,29 +21,18 @@ from gpumap.model import MapText
 from gpumap.text import file_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from configparser import ConfigParser, Error
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from configparser import ConfigParser
     from pathlib import Path
 
 Notes = tuple[Diagnostic, ...]
 
 _SHOWN = 80  # characters of the user's text inside a message
 _EXAMPLE = "dev0->cuda0;dev1->cuda1"
-_FLAG_FAILURES = {
-    "No closing quotation": ("a quote is never closed", "close the quote, or remove it"),
-    "No escaped character": ("it ends in a backslash", "remove the backslash"),
-}
-_KEY = r"(?i)#?\s*(?:global\s*\.\s*)?contexts?\s*(?:=(?!>)|$)"
-_LOST = rf"{_KEY}|#.*(?:->|=>)|[^=]*(?:->|=>)"  # a map, or an entry that is no option's value
+_LOST = r"(?i)#?(global\.)?contexts?\b|#.*(->|=>)|[^=]*(->|=>)"  # what is meant for the map
 _RC_LIMIT = 2**20  # bytes
+_SAID = 300  # characters of what configparser says, the place first
 _CASED = {"floatx": "floatX"}  # a name in .theanorc may be of any case, in THEANO_FLAGS of its own
-_RC_COMMENT = r"(?m)^[^\S\n]+(;[^=\n]*->.*)"
-_RC_FAILURES = {
-    "MissingSectionHeaderError": ("no section header above it", "begin the file with [global]"),
-    "DuplicateSectionError": ("this section is there twice", "put both under one header"),
-    "DuplicateOptionError": ("this option is there twice", "keep one of the two"),
-}
-_RC_OTHER = "neither a [section] nor an option with a value", f"write contexts = {_EXAMPLE}"
 
 
 def find(
@@ -85,15 +73,15 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
         _rc_parse(parser, path, text)
         options = parser.items("global") if parser.has_section("global") else []
         found |= {_CASED.get(key, key): (value, str(path)) for key, value in options}
-    for word in _words(env.get("THEANO_FLAGS", ""))[0]:
+    for word in _words(env.get("THEANO_FLAGS", "")):
         key, equals, value = word.partition("=")
         if equals:
             found[key] = (value, "THEANO_FLAGS")
     return found
 
 
-def written(path: Path) -> tuple[MapText | None, Notes]:
-    """Return the map that a file holds (None if it holds none), and what is odd about it.
+def written(path: Path) -> MapText | None:
+    """Return the map that a file holds; None if it holds none.
 
     What the file is, its name says: gpumap.toml, .theanorc; any other is a map.
 
@@ -101,10 +89,10 @@ def written(path: Path) -> tuple[MapText | None, Notes]:
         SourceError: it cannot be read.
     """
     if path.name == config.NAME:
-        return _toml(path), ()
+        return _toml(path)
     if path.name.endswith("theanorc"):
         return _rc([(path, _rc_read(path))])
-    return _map_file(path, str(path)), ()
+    return _map_file(path, str(path))
 
 
 def _explicit(argument: str | None, option: str | None, cwd: Path | str) -> MapText | None:
@@ -148,7 +136,7 @@ def _toml(path: Path, *, own: bool = False) -> MapText | None:
 def _theano(env: Mapping[str, str], cwd: Path | str) -> tuple[MapText | None, Notes]:
     text, notes = _flags(env.get("THEANO_FLAGS", ""))
     if text is None:
-        return _rc(_rc_files(env, cwd), notes)
+        return _rc(_rc_files(env, cwd), notes), notes
     # empty is set too: Theano then has no map, whatever .theanorc says
     return (MapText(text, "THEANO_FLAGS", None, notes) if text else None), notes
 
@@ -157,69 +145,49 @@ def _theano(env: Mapping[str, str], cwd: Path | str) -> tuple[MapText | None, No
 
 
 def _flags(text: str) -> tuple[str | None, Notes]:
-    words, dropped = _words(text)
-    values = _values(words)
-    value = values[-1] if values else None
-    return value, tuple(_lost([*words, *dropped], value))
+    words, name = _words(text), "contexts="
+    values = [word.removeprefix(name) for word in words if word.startswith(name)]
+    return values[-1] if values else None, tuple(_lost(text, words))
 
 
-def _words(text: str) -> tuple[list[str], list[str]]:
-    """Split as Theano does (theano/configparser.py); return also what `#` made it drop."""
+def _words(text: str) -> list[str]:
+    """Split as Theano does (theano/configparser.py): `#` drops the rest."""
     import shlex
 
-    stream = _Stream(text)
-    splitter = shlex.shlex(stream, posix=True)
+    splitter = shlex.shlex(text, posix=True)
     splitter.whitespace, splitter.whitespace_split = ",", True
     try:
         words = [word.strip() for word in splitter]
     except ValueError as error:
-        problem, hint = _FLAG_FAILURES[str(error)]
-        raise SourceError(f"THEANO_FLAGS: {problem}: {_quoted(text)}", hint) from error
-    return [word for word in words if word], stream.dropped
+        message = f"THEANO_FLAGS: {str(error).lower()}: {_quoted(text)}"
+        raise SourceError(message, "close the quote, or remove the backslash") from error
+    return [word for word in words if word]
 
 
-class _Stream(io.StringIO):
-    """The text of the flags; shlex calls readline() for nothing but to skip a comment."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.dropped: list[str] = []
-
-    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # typeshed: bytes
-        line = super().readline(size)
-        self.dropped.append("#" + line.rstrip("\n"))
-        return line
-
-
-def _values(words: Iterable[str]) -> list[str]:
-    return [word.removeprefix("contexts=") for word in words if word.startswith("contexts=")]
-
-
-def _lost(words: Iterable[str], value: str | None) -> Iterator[Diagnostic]:
-    """Yield what was meant for the map, and is no part of `contexts=`."""
-    lost = [word for word in words if re.match(_LOST, word) and not word.startswith("contexts=")]
+def _lost(text: str, words: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield what was meant for the map, and is no part of `contexts=`; a `#` may have cut it."""
+    dropped = "" if "#" in "".join(words) else "".join(text.partition("#")[1:])
+    every = (*words, dropped)
+    lost = [word for word in every if re.match(_LOST, word) and not word.startswith("contexts=")]
     if lost:
-        entries = (re.sub(rf"{_KEY}|#", "", word, count=1).strip(" ;") for word in lost)
-        fix = _shown(";".join(filter(None, [value, *entries]))) or _EXAMPLE
         message = f"THEANO_FLAGS: Theano ignores {_quoted(','.join(lost))}"
-        yield _warning("flags-lost", message, f"write contexts={fix}")
+        hint = f"write contexts={_EXAMPLE}: one word, entries with ; between"
+        yield Diagnostic("flags-lost", message, hint=hint, severity="warning")
 
 
 # --- .theanorc ---------------------------------------------------------------------------------
 
 
-def _rc(files: Iterable[tuple[Path, str]], notes: Notes = ()) -> tuple[MapText | None, Notes]:
-    """Return the map of the last of some files that sets it, and what is odd about it."""
-    parser = _parser()
-    origin, content = "", ""
+def _rc(files: Iterable[tuple[Path, str]], notes: Notes = ()) -> MapText | None:
+    """Return the map of the last of some files that sets it, with what the flags have lost."""
+    parser, origin = _parser(), ""
     for path, text in files:
         before = _rc_value(parser)
         _rc_parse(parser, path, text)
         if _rc_value(parser) != before:
-            origin, content = str(path), text
+            origin = str(path)
     value = _rc_value(parser) or ""
-    notes = (*notes, *_rc_notes(content))
-    return (MapText(value, ".theanorc", origin, notes) if value else None), notes
+    return MapText(value, ".theanorc", origin, notes) if value else None
 
 
 def _parser() -> ConfigParser:
@@ -265,30 +233,12 @@ def _rc_parse(parser: ConfigParser, path: Path, text: str) -> None:
     try:
         parser.read_string(text, str(path))
     except configparser.Error as error:
-        problem, hint = _RC_FAILURES.get(type(error).__name__, _RC_OTHER)
-        raise _rc_failure(path, _rc_line(error), problem, hint) from error
-
-
-def _rc_line(error: Error) -> int:
-    line = getattr(error, "lineno", None)
-    return int(error.errors[0][0] if line is None else line)  # type: ignore[attr-defined]  # ParsingError
-
-
-def _rc_failure(path: Path, line: int, problem: str, hint: str) -> SourceError:
-    return SourceError(f"{path}, line {line}: {problem}", hint)
-
-
-def _rc_notes(content: str) -> Iterator[Diagnostic]:
-    for comment in re.findall(_RC_COMMENT, content):
-        message = f'.theanorc: a line that begins with ";" is a comment: {_quoted(comment)}'
-        yield _warning("rc-comment", message, 'put the ";" at the end of the line before')
+        why = " ".join(str(error).split())[:_SAID]
+        hint = f"write [global], and below it contexts = {_EXAMPLE}; each once"
+        raise SourceError(f"cannot read the .theanorc {path}: {why}", hint) from error
 
 
 # --- wording -----------------------------------------------------------------------------------
-
-
-def _warning(code: str, message: str, hint: str) -> Diagnostic:
-    return Diagnostic(code, message, hint=hint, severity="warning")
 
 
 def _quoted(text: str) -> str:

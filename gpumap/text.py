@@ -37,30 +37,21 @@ def _columns(character: str) -> int:
 
 NAME = 16  # columns of names in a cell
 _LISTED = 3  # names in a cell: of more their number is given
-_TWO = 2  # names, which are both ends
-_MARKS = 3  # on one sign: more of them reach into other lines
-_LOOKED_AT = 8  # characters for each column: of a longer text no more is seen
 
 
 def label(text: str, most: int = 40) -> str:
     """Return a text that fits, cut where it is longer."""
-    signs = _signs(printable(text[: _LOOKED_AT * most]))
-    if sum(map(width, signs)) <= most:
-        return "".join(signs)
-    return f"{_fitting(signs, most - 1)}…"
+    shown = printable(text)
+    return shown if width(shown) <= most else f"{_fitting(shown, most - 1)}…"
 
 
 def middle(text: str, most: int = NAME) -> str:
     """Return the same, cut in the middle: names often differ in their last characters."""
-    ends = _LOOKED_AT * most
-    if len(text) > 2 * ends:
-        text = f"{text[:ends]}{text[-ends:]}"
-    signs = _signs(printable(text))
-    if sum(map(width, signs)) <= most:
-        return "".join(signs)
+    shown = printable(text)
+    if width(shown) <= most:
+        return shown
     half = (most - 1) // 2
-    last = len(_whole(signs[::-1], half))
-    return f"{_fitting(signs, half)}…{''.join(signs[len(signs) - last :])}"
+    return f"{_fitting(shown, half)}…{_fitting(shown[::-1], half)[::-1]}"
 
 
 def shortened(names: Iterable[str]) -> dict[str, str]:
@@ -77,19 +68,10 @@ def shortened(names: Iterable[str]) -> dict[str, str]:
     return {name: _around(name, place, NAME) for name in long}
 
 
-def narrow(name: str, most: int) -> str:
-    """Return a name, perhaps a shortened one, cut further."""
-    inner = name.strip("…")
-    if width(name) <= most or len(name) - len(inner) != _TWO:
-        return middle(name, most)
-    return _around(inner, len(_signs(inner)) // 2, most)
-
-
 def _around(text: str, place: int, most: int) -> str:
-    signs = _signs(text)
-    before = _whole(signs[:place][::-1], (most - 2) // 2)[::-1]
-    after = _fitting(signs[place:], most - 2 - sum(map(width, before)))
-    return f"…{''.join(before)}{after}…"
+    before = _fitting(text[:place][::-1], (most - 2) // 2)[::-1]
+    after = _fitting(text[place:], most - 2 - width(before))
+    return f"…{before}{after}…"
 
 
 def short(case: Case) -> str:
@@ -99,7 +81,7 @@ def short(case: Case) -> str:
     if len(names) <= _LISTED and width(whole) <= NAME:
         return whole
     if case.ordered:
-        return sign.join(narrow(name, (NAME - len(sign)) // 2) for name in names)
+        return sign.join(middle(name, (NAME - len(sign)) // 2) for name in names)
     return f"{len(names)} devices"
 
 
@@ -107,59 +89,35 @@ def pieces(word: str, most: int) -> list[str]:
     """Return a word, in pieces where it is wider than its room."""
     if width(word.rstrip(" ")) <= most:
         return [word]
-    signs, found = _signs(word), []
-    while signs:
-        first = _whole(signs, most) or signs[:1]
-        found.append("".join(first))
-        signs = signs[len(first) :]
+    found = []
+    while word:
+        first = _fitting(word, most) or word[:1]
+        found.append(first)
+        word = word[len(first) :]
     return found
 
 
-def _signs(shown: str) -> list[str]:
-    """Return a text as characters, each with its combining marks."""
-    if shown.isascii():
-        return list(shown)
-    found: list[str] = []
-    for character in shown:
-        if width(character) or not found:
-            found.append(character)
-        elif len(found[-1]) <= _MARKS:
-            found[-1] += character
-    return found
-
-
-def _whole(signs: list[str], most: int) -> list[str]:
-    """Return as many signs as have room."""
+def _fitting(text: str, most: int) -> str:
+    """Return as much of a text as has room."""
     used = 0
-    for number, sign in enumerate(signs):
-        used += width(sign)
+    for number, character in enumerate(text):
+        used += width(character)
         if used > most:
-            return signs[:number]
-    return signs
-
-
-def _fitting(signs: list[str], most: int) -> str:
-    return "".join(_whole(signs, most))
+            return text[:number]
+    return text
 
 
 # --- words that are not known
 
 T = TypeVar("T")
 
-# Types of elements as PyTorch, NumPy, C and hardware call them.
+# Types of elements as PyTorch and hardware call them.
 ALIASES = {
-    "half": "float16", "fp16": "float16", "f16": "float16", "bf16": "bfloat16",
-    "float": "float32", "single": "float32", "fp32": "float32", "f32": "float32",
-    "double": "float64", "fp64": "float64", "f64": "float64",
+    "half": "float16", "fp16": "float16", "bf16": "bfloat16",
+    "float": "float32", "fp32": "float32", "double": "float64", "fp64": "float64",
 }  # fmt: skip
 _ALIKE = 0.6  # of difflib's ratio, which is 1 for equal words
 _LONGEST = 80  # characters: difflib takes the square of them
-
-
-def canonical(word: str, known: Collection[str]) -> str:
-    """Return the known word that `word` is another name of, or else `word`."""
-    other = ALIASES.get(word.casefold(), word)
-    return other if word not in known and other in known else word
 
 
 def nearest(
@@ -186,7 +144,8 @@ def chosen(text: str, known: Sequence[T], what: str, option: str, most: int = 0)
         QuestionError: one is not; the message names those that are.
     """
     names = tuple(map(str, known))
-    words = [canonical(word.strip(), names) for word in text.split(",")]
+    words = [word.strip() for word in text.split(",")]
+    words = [word if word in names else ALIASES.get(word.casefold(), word) for word in words]
     hint = f"{option} takes {'one' if most else 'some'} of {', '.join(names)}"
     for word in words:
         if word not in names:

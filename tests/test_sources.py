@@ -1,6 +1,7 @@
 """Where a map comes from: the order of the places, Theano's rules, and what they drop."""
 
 import os
+import re
 
 import pytest
 from hypothesis import given
@@ -106,22 +107,21 @@ def test_flags_are_read_as_theano_reads_them(tmp_path, flags, text):
     assert (expected, ()) == (find(tmp_path, env), sources.ignored(env=env, cwd=tmp_path))
 
 
-@pytest.mark.parametrize(("flags", "text", "code", "fix"), TABLE["dropped"])
-def test_what_theano_drops_silently_is_said(tmp_path, flags, text, code, fix):
-    """The text is what Theano would read; the note says what it lost, and the fix."""
+@pytest.mark.parametrize(("flags", "text"), TABLE["dropped"])
+def test_what_theano_drops_silently_is_said(tmp_path, flags, text):
+    """The text is what Theano would read; the note says what it lost."""
     found = find(tmp_path, {"THEANO_FLAGS": flags})
     (note,) = found.notes
-    assert (found.text, found.origin, note.code) == (text, "THEANO_FLAGS", code)
-    assert fix in note.hint
-    assert note.severity == "warning"
+    assert (found.text, found.origin) == (text, "THEANO_FLAGS")
+    assert (note.code, note.severity) == ("flags-lost", "warning")
 
 
-@pytest.mark.parametrize(("flags", "hint"), TABLE["unseen"])
-def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags, hint):
+@pytest.mark.parametrize("flags", TABLE["unseen"])
+def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags):
     """The search goes on to .theanorc and takes the warning along; ignored() has it too."""
     env = {"THEANO_FLAGS": flags}
     (note,) = sources.ignored(env=env, cwd=tmp_path)
-    assert (find(tmp_path, env), note.hint) == (None, hint)
+    assert find(tmp_path, env) is None
     expected = MapText("b->cpu0", ".theanorc", f"{tmp_path}/.theanorc", (note,))
     assert expected == find(tmp_path, rc(tmp_path, "[global]\ncontexts = b->cpu0", **env))
 
@@ -139,7 +139,7 @@ def test_an_empty_flag_overrides_theanorc(tmp_path):
     (tmp_path / ".theanorc").mkdir()
     assert find(tmp_path, {"THEANO_FLAGS": "contexts=", "HOME": str(tmp_path)}) is None
     said = refusal(SourceError, find, tmp_path, {"HOME": str(tmp_path)}).message
-    assert said == f"cannot read the .theanorc {tmp_path}/.theanorc: it is a folder"
+    assert said == f"cannot read the .theanorc {tmp_path}/.theanorc: it is no regular file"
 
 
 @pytest.mark.parametrize(("content", "text"), TABLE["theanorc_is_read_as_theano_reads_it"])
@@ -149,14 +149,6 @@ def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
     path.write_bytes(content.encode())
     expected = text and MapText(text, ".theanorc", str(path))
     assert expected == find(tmp_path, {"HOME": str(tmp_path)})
-
-
-@pytest.mark.parametrize(("line", "text", "code"), TABLE["misleading"])
-def test_what_theanorc_misleads_to_is_said(tmp_path, line, text, code):
-    """The text stays as Theano would see it; the note says what it does not mean."""
-    found = find(tmp_path, rc(tmp_path, f"[global]\ncontexts = {line}\n"))
-    (note,) = found.notes
-    assert (found.text, note.code, note.severity) == (text, code, "warning")
 
 
 @pytest.mark.parametrize(("length", "shown"), [(80, "'" + "x" * 79), (81, "'" + "x" * 76 + "...")])
@@ -169,12 +161,13 @@ def test_a_message_has_80_characters_of_what_was_written(tmp_path, length, shown
 @pytest.mark.parametrize(("content", "line"), [
     ("contexts = a->cuda0", 1), ("[global]\n[global]\n", 2),
     ("[global]\ncontexts = a\ncontexts = b\n", 3), ("[global]\n\nnonsense \x1b[2J\n", 3),
-    ("[global]\nnonsense\nmore nonsense\n", 2),
 ])  # fmt: skip
 def test_a_theanorc_that_theano_cannot_read_is_an_error(tmp_path, content, line):
     """The file and the line are named at once, and nothing of the line is printed raw."""
     said = refusal(SourceError, find, tmp_path, rc(tmp_path, content)).message
-    assert said.startswith(f"{tmp_path}/.theanorc, line {line}: ")
+    assert said.startswith(f"cannot read the .theanorc {tmp_path}/.theanorc: ")
+    assert re.search(rf"line:? +{line}\b", said)
+    assert said.isprintable()
 
 
 @pytest.mark.parametrize(("listed", "text", "origin"), [

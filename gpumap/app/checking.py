@@ -5,7 +5,6 @@ The proof that a device is true: bytes that go there come back the same.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import sources
@@ -268,75 +267,45 @@ def find_devices(
 
 # --- the maps in files, by their syntax alone; nothing beside Python's own library
 
-_KEYS = {  # where in a file its map begins
-    "gpumap.toml": re.compile(r"""^[ \t]*(["']?)map\1[ \t]*=""", re.MULTILINE),
-    ".theanorc": re.compile(  # a section ends where a line begins another
-        r"^\[global\].*\n(?:(?!\[).*\n)*?(?=(?i:contexts)\s*[=:])", re.MULTILINE
-    ),
-}
 
-
-def check_files(
-    files: Sequence[Path], folder: Path, tell: Tell, *, strict: bool
-) -> tuple[Exit, str]:
+def check_files(files: Sequence[Path], folder: Path, tell: Tell) -> tuple[Exit, str]:
     """Check every map of the files; return the exit code, and what to say if it is 0.
 
     Args:
         files: as they are to be named; those of a relative path are in `folder`.
         folder: the working folder.
         tell: is called with what is wrong or odd, file by file.
-        strict: a warning ends in exit code 1.
     """
-    count, wrong, warned = 0, False, False
+    count, wrong = 0, False
     for path in files:
         found, problems = _checked(path, folder)
         count += found is not None
         wrong |= any(problem.severity == "error" for problem in problems)
-        warned |= any(problem.severity == "warning" for problem in problems)
         tell(problems, found.text.rstrip("\n") if found else None)  # a file ends in one
-    if warned and strict:
-        tell([Diagnostic("strict", "--strict: there are warnings", hint="see above")], None)
     if wrong:
         return Exit.QUESTION, ""
-    if warned and strict:
-        return Exit.NO, ""
     return Exit.OK, f"{counted(count, 'map')} in {counted(len(files), 'file')}: well-formed.\n"
 
 
 def _checked(path: Path, folder: Path) -> tuple[MapText | None, Sequence[Diagnostic]]:
     """Return the map of a file, if it has one, and all that is wrong or odd about it."""
     try:
-        found, notes = sources.written(folder / path)
+        found = sources.written(folder / path)
     except SourceError as error:
         return None, error.diagnostics
     if found is None:
-        return None, [_in_file(note, path, None) for note in notes]
+        return None, []
     try:
         diagnostics = parse_map(found.text).notes
     except MapError as error:
         diagnostics = error.diagnostics
-    line_of = _line_of(found)
-    return found, [_in_file(one, path, line_of(one)) for one in (*notes, *diagnostics)]
+    return found, [_in_file(one, path, found) for one in diagnostics]
 
 
-def _in_file(diagnostic: Diagnostic, path: Path, line: int | None) -> Diagnostic:
-    """Return a diagnostic that says which file it is of, and which line."""
-    place = str(path) + (f", line {line}" if line else "")
-    return replace(diagnostic, message=f"{place}: {diagnostic.message.removeprefix('.theanorc: ')}")
-
-
-def _line_of(found: MapText) -> Callable[[Diagnostic], int | None]:
-    """Return what tells the line of a message: of a setting, where it begins."""
-    if found.origin == "@FILE":
-        from bisect import bisect_left
-
-        ends = [end.start() for end in re.finditer("\n", found.text)]
-        return lambda one: 1 + bisect_left(ends, one.span.start if one.span else 0)
-    from pathlib import Path
-
-    from gpumap.files import read_text
-
-    text = read_text(Path(found.path or ""), "file")
-    key = _KEYS[found.origin].search(text)
-    line = 1 + text.count("\n", 0, key.end()) if key else None
-    return lambda _: line
+def _in_file(diagnostic: Diagnostic, path: Path, found: MapText) -> Diagnostic:
+    """Return a diagnostic that says which file it is of; of a map alone, which line too."""
+    place, span = str(path), diagnostic.span
+    if found.origin == "@FILE" and span is not None:
+        line = 1 + found.text.count("\n", 0, span.start)
+        place += f", line {line}"
+    return replace(diagnostic, message=f"{place}: {diagnostic.message}")

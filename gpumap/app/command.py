@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
-_SCRIPT = "a script begins with #! and its interpreter, which must be there"
-_UNEXECUTED = {errno.E2BIG: "shorten it, or the names: a process has the whole map"}
+_SCRIPT = "a script begins with #! and its interpreter; arguments and map together have a limit"
 
 
 def tell(program: Program, *lines: str) -> None:
@@ -43,7 +42,7 @@ def not_executed(program: Program, path: str, error: OSError | ValueError) -> En
     number = getattr(error, "errno", None) or errno.EINVAL
     what = f"{path} cannot be executed: {os.strerror(number)}"
     code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-    return cannot_run(program, what, _UNEXECUTED.get(number, _SCRIPT), code)
+    return cannot_run(program, what, _SCRIPT, code)
 
 
 def find_program(command: str, program: Program) -> str:
@@ -60,10 +59,8 @@ def find_program(command: str, program: Program) -> str:
             return path
         seen = seen or path
     if command and seen:
-        is_folder = os.path.isdir(seen)  # noqa: PTH112
-        what = "is a folder" if is_folder else "may not be executed"
-        fix = "name a program in it" if is_folder else f"chmod +x {seen}, or name its interpreter"
-        raise cannot_run(program, f"{seen} {what}", fix, NOT_EXECUTABLE)
+        fix = f"chmod +x {seen}, or name its interpreter"
+        raise cannot_run(program, f"{seen} is no file that may be executed", fix, NOT_EXECUTABLE)
     where = "there is no such file" if "/" in command else "it is in no folder of PATH"
     fix = "write its whole path, or look at how it is spelled"
     what = f"{command or 'an empty command'} is not found: {where}"

@@ -153,7 +153,7 @@ def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[Outputs]:
     for name in shown:
         prefix = f"[{name}]{' ' * (widest - width(name))} "
         out, err = (
-            (sink, prefix.encode(stream.encoding, "gpumap"))
+            (sink, prefix.encode(stream.encoding, "backslashreplace"))
             for stream, sink in zip(streams, sinks, strict=True)
         )
         yield out, err

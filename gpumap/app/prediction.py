@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gpumap.app.recording import Recording
 from gpumap.errors import QuestionError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
-    from gpumap.model import Algorithm, Fit, LinkCost, Prediction, Report
+    from gpumap.model import Fit, LinkCost, Prediction, Report
 
 _TIME_LIMIT = 300.0  # seconds: nothing here takes that long
 _BETWEEN = "transfer.d2d[mode=sync].latency"
@@ -39,7 +39,7 @@ def predict_step(program: Program, *, table: str | None, output: Output, **optio
         if table is not None:
             from gpumap import published
 
-            record.draft.result = Predicted(published=published.table(table))
+            record.draft.result = Predicted(published=published.table())
         else:
             record.draft.result = Predicted(_predicted(record.draft, options))
 
@@ -59,15 +59,9 @@ def _shown(table: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
 def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
     from gpumap.engine.sizes import counts
     from gpumap.model import Prediction
-    from gpumap.predict import MODELS, predicted
+    from gpumap.predict import predicted
 
     devices = counts(options["devices"] or "2:1024:x2")
-    names = options["algorithm"]
-    algorithms = (
-        tuple(MODELS) if names is None else chosen(names, tuple(MODELS), "algorithm", "--algorithm")
-    )
-    if options["batch"] is not None and options["compute"] is None:
-        raise QuestionError("--batch is of a step that takes --compute", "give both, or neither")
     nbytes = _nbytes(options)
     question = Prediction(
         nbytes,
@@ -75,9 +69,8 @@ def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
         options["scaling"] or "strong",
         options["network"],
         options["compute"],
-        options["batch"],
     )
-    return predicted(question, devices, cast("Sequence[Algorithm]", algorithms))
+    return predicted(question, devices)
 
 
 def _nbytes(options: Mapping[str, Any]) -> int:

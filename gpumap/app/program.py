@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import codecs
 import os
 import signal
 import sys
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from gpumap.machine.topology import Topology
 
     F = TypeVar("F", bound=Callable[..., Any])
-
-_SIGNS = {"…": "~", "µ": "u", "─": "-"}
 
 
 class Program(NamedTuple):
@@ -69,20 +66,10 @@ def columns(stream: TextIO) -> int | None:
     return found or None  # a terminal of 0 columns does not know
 
 
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Return escapes for what an encoding has not; a sign of gpumap's own keeps its width."""
-    assert isinstance(error, UnicodeEncodeError)
-    signs = error.object[error.start : error.end]
-    return "".join(_SIGNS.get(s) or ascii(s)[1:-1] for s in signs), error.end
-
-
-codecs.register_error("gpumap", _escaped)
-
-
 def escape(stream: TextIO) -> None:
     """Let a stream show escapes of what its encoding has not, a terminal of ASCII for example."""
     if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="gpumap")
+        stream.reconfigure(errors="backslashreplace")
 
 
 def silence(stream: TextIO) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.keys import is_call
 from gpumap.dtypes import np
-from gpumap.model import Fit, HeldBack
+from gpumap.model import Fit
 from gpumap.model.measurements import fit_id
 
 if TYPE_CHECKING:
@@ -47,20 +47,16 @@ def _fit(id_: str, sweep: Sequence[Measurement], confidence: float, seed: int) -
     sizes = [int(row.case.params["bytes"]) for row in used]
     samples = np.array([[_blocks(row)[block] for row in used] for block in sorted(blocks)])
     model = fitted(sizes, np.median(samples, axis=0))
-    row = next((row for row in good if row.case.params["bytes"] == HELD_BACK), None)
-    held = None
-    if row is not None:
-        measured = median(_blocks(row).values())
-        held = HeldBack(HELD_BACK, model.seconds(HELD_BACK), measured)
-    good_for = model.fits and (held is None or abs(held.miss) <= FITS)
+    held = [row for row in good if row.case.params["bytes"] == HELD_BACK]
+    times = [median(_blocks(row).values()) for row in held]
+    predicted = model.seconds(HELD_BACK)
+    good_for = model.fits and all(abs(predicted - time) <= FITS * time for time in times)
     return Fit(
         id_,
         used[0].case,
         good_for,
-        len(model.lines),
         tuple(sizes),
         model.residual,
-        held,
         intervals(sizes, samples, model, confidence, seed) if good_for else {},
         model.lines,
     )

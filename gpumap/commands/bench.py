@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -15,27 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class _Commands(Mapping[str, click.Command]):
-    """The benchmarks of the registry that have a file bench_NAME.py here, imported on demand."""
-
-    def __getitem__(self, name: str) -> click.Command:
-        if name not in BENCHMARKS or find_spec(_module(name)) is None:
-            raise KeyError(name)
-        command: click.Command = getattr(import_module(_module(name)), name)
-        return command
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in BENCHMARKS if find_spec(_module(name)))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def _commands() -> Iterator[click.Command]:
+    """Yield the command of each benchmark of the registry that has a file bench_NAME.py here."""
+    for name in BENCHMARKS:
+        module = f"gpumap.commands.bench_{name}"
+        if find_spec(module) is not None:
+            yield getattr(import_module(module), name)
 
 
-def _module(name: str) -> str:
-    return f"gpumap.commands.bench_{name}"
-
-
-@click.group(commands=_Commands(), invoke_without_command=True, no_args_is_help=False)
+@click.group(commands=list(_commands()), invoke_without_command=True, no_args_is_help=False)
 @click.pass_context
 def bench(ctx: click.Context) -> None:
     """Measure a benchmark on the devices of a map."""

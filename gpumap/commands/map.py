@@ -75,15 +75,14 @@ def devices(program: Program, /, **options: Any) -> None:
 
 @click.command("check-files")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FileType())
-@setting("--strict", is_flag=True, help="Treat warnings as errors (exit code 1).")
 @click.pass_obj
-def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> None:
+def check_files(program: Program, *, files: tuple[Path, ...]) -> None:
     """Check the maps in files, by their syntax alone.
 
     A gpumap.toml has its map behind `map =`, a .theanorc behind `contexts` of [global]; every
     other FILE is a map as @FILE reads it. No device is looked for. Every problem is printed with
-    its file and line, and ends in exit code 2; with --strict a warning ends in 1. As a hook of
-    pre-commit it is called gpumap-maps.
+    its file, and of a map with its line, and ends in exit code 2. As a hook of pre-commit it is
+    called gpumap-maps.
     """
     from pathlib import Path
 
@@ -92,7 +91,7 @@ def check_files(program: Program, *, files: tuple[Path, ...], strict: bool) -> N
     def tell(problems: Iterable[Diagnostic], text: str | None) -> None:
         say(problems, program, text)
 
-    code, result = checking.check_files(files, Path(program.cwd), tell, strict=strict)
+    code, result = checking.check_files(files, Path(program.cwd), tell)
     if code:
         raise click.exceptions.Exit(code)
     program.stdout.write(result)

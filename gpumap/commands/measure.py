@@ -81,14 +81,12 @@ def transfer_cost(request: Request, **options: Any) -> None:
     type=QuantityType("s"),
     help="A step on one device, without an exchange: 300ms.",
 )
-@setting("--batch", metavar="N", type=click.IntRange(1, 10**12), help="Examples of that step.")
 @setting(
     "--scaling",
     type=click.Choice(["strong", "weak"]),
     help="strong (default): the devices share that step; weak: each does as much.",
 )
 @setting("--devices", metavar="LIST", help="Numbers of devices: 2,4,8, or 2:1024:x2 (default).")
-@setting("--algorithm", metavar="NAMES", help="Only these: native, ring, host.")
 @click.option(
     "--from",
     "table",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_LIMIT = "write it as dot.many.speedup>=1.8 or 'transfer.h2d[bytes=4KiB].time<1ms'"
-
 
 class FileType(click.Path):
     """A path, made only where one is given: pathlib takes 5 ms of every start."""
@@ -109,9 +107,8 @@ class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since clic
         except QuestionError as error:
             from gpumap.report.diagnostics import render
 
-            example = selectors.EXAMPLE  # of a selector; it has to be a limit too
-            found = (d._replace(hint=_LIMIT) if d.hint == example else d for d in error.diagnostics)
-            self.fail(render(found, str(value)).rstrip("\n").removeprefix("error: "), param, ctx)
+            found = render(error.diagnostics, str(value))
+            self.fail(found.rstrip("\n").removeprefix("error: "), param, ctx)
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
         """Return the limits of a variable: blanks may stand inside of one.

@@ -21,7 +21,7 @@ from gpumap.machine.state import link_states, others
 from gpumap.machine.topology import Tree
 from gpumap.model import Binding, ContextMap, Reason, replace
 from gpumap.parse import parse_map
-from gpumap.resolve import claimed, resolve
+from gpumap.resolve import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -177,21 +177,16 @@ def probe_backends(inventory: Inventory) -> None:
 
 
 def map_names(context_map: ContextMap, inventory: Inventory) -> tuple[MapName, ...]:
-    """Return each name with its device or the reason for none; offer no free device twice."""
-    entries = list(enumerate(context_map.entries, 1))
-    every = [_map_name(entry, number, inventory, set()) for number, entry in entries]
-    taken = {element for one in every if one.device for element in claimed(one.device)}
-    return tuple(
-        one if one.device else _map_name(entry, number, inventory, taken)
-        for one, (number, entry) in zip(every, entries, strict=True)
-    )
+    """Return each name with its device or the reason for none."""
+    entries = enumerate(context_map.entries, 1)
+    return tuple(_map_name(entry, number, inventory) for number, entry in entries)
 
 
-def _map_name(entry: Entry, number: int, inventory: Inventory, taken: set[str]) -> MapName:
+def _map_name(entry: Entry, number: int, inventory: Inventory) -> MapName:
     ref = entry.ref
     named = MapName(entry.name, str(ref), ref.kind, ref.index)
     try:
-        resolved = resolve(ContextMap((entry,), str(entry)), inventory, taken)
+        resolved = resolve(ContextMap((entry,), str(entry)), inventory)
     except (AbsentError, QuestionError) as error:
         why = error.diagnostics[0]
         text = why.message.removeprefix(f"{entry.name}: ")  # who says it names it

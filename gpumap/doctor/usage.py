@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from gpumap.doctor.evidence import Evidence, MapName, Texts
     from gpumap.model import Estimate
 
-# Notes on a map's source of which Theano loses a part.
-_LOSING = ("flags-lost", "rc-comment")
 _EXPLICIT = ("argument", "--map", "@FILE")  # explicit on the command line
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
 _SHOWN = 80
@@ -67,7 +65,7 @@ def has_gpu(known: Evidence) -> bool:
 
 def _truncated_map(known: Evidence, _: MapName) -> Texts | None:
     notes = known.source.notes if known.source else ()
-    lost = next((note for note in notes if note.code in _LOSING), None)
+    lost = next((note for note in notes if note.code == "flags-lost"), None)
     return problem(lost, "write it again") if lost else None
 
 

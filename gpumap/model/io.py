@@ -18,6 +18,7 @@ import json
 import math
 import re
 from functools import cache, partial
+from importlib import import_module
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,7 +31,7 @@ from gpumap.files import read_text
 from gpumap.model import field_types, results
 from gpumap.model.devices import Binding, Device
 from gpumap.model.field_types import Number, Version, Word
-from gpumap.model.json_text import MEASURE_AGAIN, MEASURED, Refused, parse, text
+from gpumap.model.json_text import Refused, parse, text
 from gpumap.model.maps import DeviceRef, Estimate, Kind, Unit
 from gpumap.version import __version__
 
@@ -46,9 +47,9 @@ Devices = dict[tuple[str, str], Device]  # by id and library
 
 VERSION = 3  # docs/json.md
 LIMIT = 256 * 2**20  # bytes; 10,000 rows of 100 samples take a third of it
-_OLD = ("1", "2")  # versions that gpumap 0.1 wrote
 _WORD = '"nonfinite"'  # a key
 _SHOWN = 200  # characters of what is wrong
+_FIX = "name a file of --output, as it was written; or measure again with --output FILE.json"
 
 
 class Tool(Struct, frozen=True):
@@ -106,18 +107,12 @@ _FIRST = ("schema_version", "tool", "kind", "status", "exit_code", "headline")
 _LAST = {"other_devices": tuple[Device, ...], "digest": str}
 
 
-class _Names(dict[str, Any]):
-    """What annotations name: a noun that loads no msgspec imports none of it."""
-
-    def __missing__(self, name: str) -> Any:
-        try:
-            return getattr(model, name)
-        except AttributeError:
-            raise KeyError(name) from None  # a name of Python's
-
-
 def _types(noun: type) -> Tree:
-    hints = get_type_hints(noun, localns=_Names(vars(field_types)), include_extras=True)
+    """Return the types of a NamedTuple's fields; one that loads no msgspec names nouns alone."""
+    named = {**vars(field_types)}
+    for file in model.FILES:
+        named |= vars(import_module(f"gpumap.model.{file}"))
+    hints = get_type_hints(noun, localns=named, include_extras=True)
     return {name: _written_type(hints[name]) for name in noun._fields}  # type: ignore[attr-defined]
 
 
@@ -353,10 +348,10 @@ def read(path: Path) -> Report:
     content = read_text(path, "report", LIMIT)
     try:
         return _report(parse(content), words=_WORD in content)
-    except Refused as refused:
-        raise _error(path, refused) from refused
-    except RecursionError as error:
-        raise _error(path, Refused("its brackets are nested too deeply")) from error
+    except (Refused, RecursionError) as error:
+        nested = isinstance(error, RecursionError)
+        why = "its brackets are nested too deeply" if nested else str(error)[:_SHOWN]
+        raise SourceError(f"cannot read the report {path}: {why}", _FIX) from error
 
 
 def _report(tree: Any, *, words: bool) -> Report:
@@ -366,13 +361,11 @@ def _report(tree: Any, *, words: bool) -> Report:
     """
     tool = tree.get("tool") if isinstance(tree, dict) else None
     if not isinstance(tool, dict) or tool.get("name") != "gpumap":
-        raise Refused("it is JSON, but no report of gpumap", hint="name a file of --output")
-    if (version := json.dumps(tree.get("schema_version"))) != str(VERSION):
-        reader = "gpumap 0.1 reads it" if version in _OLD else "the gpumap that wrote it reads it"
-        reason = f"this gpumap reads version {VERSION} alone"
-        raise Refused(reason, "$.schema_version", f"{reader}; or {MEASURE_AGAIN}")
+        raise Refused("it is JSON, but no report of gpumap")
+    if json.dumps(tree.get("schema_version")) != str(VERSION):
+        raise Refused(f"this gpumap reads schema_version {VERSION} alone; who wrote it reads it")
     if not _is_own(tree):
-        raise Refused("it was edited after it was written", "$.digest", MEASURED)
+        raise Refused("it was edited after it was written")
     return _nouns(_with_numbers(tree) if words else tree)
 
 
@@ -390,9 +383,6 @@ class _Listed(Struct):
     other_devices: tuple[Device, ...]
 
 
-_AT = re.compile(r"(.*) - at (?:`key` in )?`\$(.*)`", re.DOTALL)  # how msgspec says where
-
-
 def _nouns(tree: Tree) -> Report:
     """Return the report of a tree.
 
@@ -405,14 +395,5 @@ def _nouns(tree: Tree) -> Report:
         found: Any = typed(tree, saved(), {(one.id, one.backend): one for one in every})
         fields = {name: _closed(getattr(found, name)) for name in model.Report._fields[:-1]}
     except ValueError as error:  # also of a word that is no Unicode
-        match = _AT.fullmatch(str(error))
-        reason, place = (match[1], match[2]) if match else (str(error), "")
-        raise Refused(f"{reason[:1].lower()}{reason[1:]}", f"${place}", MEASURED) from error
+        raise Refused(str(error)) from error
     return model.Report(**fields | {"devices": listed.devices}, version=found.tool.version)
-
-
-def _error(path: Path, refused: Refused) -> SourceError:
-    where = "" if refused.path == "$" else f"{refused.path}: "
-    message = f"{where}{refused.reason}"
-    cut = message if len(message) <= _SHOWN else f"{message[: _SHOWN - 1]}…"
-    return SourceError(f"cannot read the report {path}: {cut}", refused.hint)

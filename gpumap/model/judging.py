@@ -213,7 +213,6 @@ class Prediction(Struct, frozen=True, rename={"nbytes": "bytes", "compute": "com
         scaling: strong: the devices share the step of one; weak: each does as much.
         network: Whose parameters those are.
         compute: A step on one device, without an exchange.
-        batch: Examples of that step.
         forecasts: What each number of devices would give, algorithm by algorithm.
     """
 
@@ -222,11 +221,10 @@ class Prediction(Struct, frozen=True, rename={"nbytes": "bytes", "compute": "com
     scaling: Literal["strong", "weak"]
     network: str | None = None
     compute: Above | None = None
-    batch: Count | None = None
     forecasts: tuple[Forecast, ...] = ()
 
 
-class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "nbytes": "bytes"}):
+class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s"}):
     """A published time: of training alone, and of the exchanges beside it.
 
     Attributes:
@@ -236,9 +234,7 @@ class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "n
         train: Training alone.
         comm: The exchanges beside it; null: the table has none.
         text: As published: 10.35+0.78.
-        batch: Examples on each device in a step.
         examples: That the times are for.
-        nbytes: That each device exchanges in a step.
         metrics: Figures that are computed; low and high are what the link's intervals allow
             together, or the figure itself.
         flags: What is odd.
@@ -250,9 +246,7 @@ class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s", "n
     train: Above
     comm: Above | None
     text: Times
-    batch: Count | None = None
-    examples: Count | None = None
-    nbytes: Count | None = None
+    examples: Count
     metrics: Computed = field(default_factory=dict)
     flags: tuple[Code, ...] = ()
 

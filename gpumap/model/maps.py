@@ -174,8 +174,7 @@ COMPUTED: dict[str, tuple[Unit, str]] = {
     "time": ("s", "A step; of a cell, training and exchanges."),
     "speedup": ("1", "To one device."),
     "efficiency": ("1", "The speed-up over the number of devices; above 1 it is left as it is."),
-    "examples_per_s": ("1/s", "Examples a second, all devices."),
-    "compute_efficiency": ("1", "The efficiency of training alone, without exchanges."),
+    "examples_per_s": ("1/s", "Of a cell: examples a second, all devices."),
 }
 UNITS: dict[str, Unit] = {name: unit for name, (unit, _) in METRICS.items()}
 

@@ -286,40 +286,15 @@ class Line(
         return self.latency + self.per_byte * nbytes
 
 
-class HeldBack(
-    Struct,
-    frozen=True,
-    rename={"nbytes": "bytes", "predicted": "predicted_s", "measured": "measured_s"},
-):
-    """A size that a model was not fitted to: what it predicts, and what was measured.
-
-    Attributes:
-        nbytes: Its size.
-        predicted: By the fit.
-        measured: In truth.
-    """
-
-    nbytes: Natural
-    predicted: Number
-    measured: Positive
-
-    @property
-    def miss(self) -> float:
-        """Return how far the prediction is off, as a share of what was measured."""
-        return self.predicted / self.measured - 1.0 if self.measured > 0.0 else 0.0
-
-
 class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "residual_max"}):
     """Latency and bandwidth.
 
     Attributes:
         id: The id of its copies, without their size.
         case: One of those that it was fitted to.
-        fits: Whether the line describes the copies.
-        regimes: Lines that were needed.
+        fits: Whether the model describes the copies, and one size more that it is not fitted to.
         sizes: What was fitted.
         residual: The largest relative distance from the line.
-        held_back: A size that was predicted, then measured.
         metrics: What follows from the model; empty if none fits.
         lines: The model's lines, in the order of sizes; none if no model fits.
     """
@@ -327,10 +302,8 @@ class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "resi
     id: SomeId
     case: Case
     fits: bool
-    regimes: Count
     sizes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
     residual: Unbounded
-    held_back: HeldBack | None
     metrics: Figures
     lines: tuple[Line, ...]
 

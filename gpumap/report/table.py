@@ -21,7 +21,7 @@ RIGHT = frozenset((
     "efficiency", "overlap", "error", "n", "latency", "n1/2", "figure", "new/base",
     "threshold", "step", "train+comm", "sync", "wait", "examples/s", "loss", "accuracy", "bytes",
     "count", "total time", "events", "busy", "share", "rank", "local", "process", "devices",
-    "exchange", "training alone",
+    "exchange",
     *(f"{prefix}{unit}" for prefix in ("", *"kMGTP") for unit in ("FLOP/s", "B/s")),
 ))  # fmt: skip
 PIPED = 100  # columns: wider lines are wrapped or cut by logs, diffs and pages

@@ -18,7 +18,7 @@ from gpumap.figures import spread
 from gpumap.model import Fit, Measurement
 from gpumap.report.table import Table
 from gpumap.results.cells import rates, ratio, trust
-from gpumap.text import NAME, narrow, short
+from gpumap.text import NAME, middle, short
 from gpumap.units import amount
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
     odd = {row.case.names for row in group if _is_outlier(row) and _waited(row)}
     marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text
               for pair, text in shown.items()}  # fmt: skip
-    short = {name: narrow(name, min(NAME, _ROOM // len(names))) for name in names}
+    short = {name: middle(name, min(NAME, _ROOM // len(names))) for name in names}
     return Table(
         f"{title}, sync: {unit} from row to column",
         (unit, *short.values()),

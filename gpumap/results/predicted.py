@@ -14,23 +14,17 @@ from gpumap.results import ResultSpec
 from gpumap.results.around import around
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from gpumap.model import Cell, Estimate, Forecast, Predicted, Prediction, Published, Report
     from gpumap.report.parts import Section
 
 PREDICTED = {
-    "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency",
-                  "examples/s"),
-    "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency",
-              "training alone"),
+    "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency"),
+    "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency"),
 }  # fmt: skip
 _NONE = "-"
-_WHOLE = 100  # from here on a figure of examples needs no decimals
-_READ = (
-    "efficiency: of training and exchanges; training alone: without them; above 100% is "
-    "super-linear, and left as it is"
-)
+_READ = "efficiency: of training and exchanges; above 100% is super-linear, and left as it is"
 
 
 def sections(report: Report, result: Predicted, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
@@ -60,7 +54,6 @@ def _forecast(forecast: Forecast) -> tuple[str, ...]:
         _ranged(figures.get("time")),
         _ranged(figures.get("speedup")),
         _percent(figures.get("efficiency")),
-        _examples(figures.get("examples_per_s")),
     )
 
 
@@ -87,15 +80,13 @@ def _published(found: Published) -> Iterator[Table]:
 
 def _cell(cell: Cell) -> tuple[str, ...]:
     figures, speedup = cell.metrics, cell.metrics.get("speedup")
-    decimals = max(len(part.partition(".")[2]) for part in cell.text.split("+"))  # as published
     return (
         cell.row,
         str(cell.devices),
-        f"{figures['time'].value:.{decimals}f} s",
-        _examples(figures.get("examples_per_s")),
+        f"{figures['time'].value:.2f} s",
+        units.single(figures["examples_per_s"].value, "1"),
         _NONE if speedup is None else f"{speedup.value:.2f}x",
         _percent(figures.get("efficiency")),
-        _percent(figures.get("compute_efficiency")),
     )
 
 
@@ -107,21 +98,7 @@ def _ranged(figure: Estimate | None) -> str:
 
 
 def _percent(figure: Estimate | None) -> str:
-    return _written(figure, "{:.1%}".format)
-
-
-def _examples(figure: Estimate | None) -> str:
-    whole = figure is not None and figure.value >= _WHOLE
-    return _written(figure, ("{:.0f}" if whole else "{:.1f}").format)
-
-
-def _written(figure: Estimate | None, write: Callable[[float], str]) -> str:
-    """Return a figure; with its interval, where that has more than one value."""
-    if figure is None:
-        return _NONE
-    ranges = figure.has_interval and figure.low < figure.high
-    ends = f" [{write(figure.low)}, {write(figure.high)}]" if ranges else ""
-    return f"{write(figure.value)}{ends}"
+    return _NONE if figure is None else f"{figure.value:.1%}"
 
 
 def records(report: Report, result: Predicted) -> Iterator[Record]:  # noqa: ARG001 - of any result

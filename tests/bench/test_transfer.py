@@ -217,5 +217,4 @@ def test_the_size_that_is_predicted_is_no_part_of_the_fit():
     sizes = (4096, 16384, 65536, HELD_BACK, 1 << 20, 1 << 22)
     for held, good in ((1.0, True), (3.0, False)):
         (fit,) = fits(swept(sizes, held), 0.95, 1)
-        assert (fit.held_back.nbytes, HELD_BACK in fit.sizes, fit.fits) == (HELD_BACK, False, good)
-        assert fit.held_back.predicted == pytest.approx(1e-5 + HELD_BACK / 1e9, rel=0.01)
+        assert (HELD_BACK in fit.sizes, fit.fits) == (False, good)

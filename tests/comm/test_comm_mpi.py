@@ -59,7 +59,7 @@ def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
         "none": "DtypeError: rank 2: arrays[1] is no array: str",
         "nothing": f"DtypeError: rank 2: the arrays cannot be used: {no_list}",
         "weight": "QuestionError: rank 2: weight is -1.0",
-        "file": "SourceError: rank 0: cannot write /nowhere/a.npz: its folder does not exist",
+        "file": "SourceError: rank 0: cannot write /nowhere/a.npz: no such file or directory",
         "call": "QuestionError: rank 2 calls gpumap.broadcast, and this rank calls gpumap.average",
         "empty": "1.0",
         "large": "1.0",

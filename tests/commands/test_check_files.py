@@ -35,23 +35,12 @@ def test_a_problem_has_its_file_and_its_line(gpumap, path, text, line):
     written(gpumap, path, text)
     answer = gpumap("check-files", path)
     said, shown, caret, _ = answer.err.splitlines()
-    place = f"{path}, line {line}".replace("\x1b", r"\x1b")
+    place = (f"{path}, line {line}" if line else path).replace("\x1b", r"\x1b")
     assert (answer.code, answer.out) == (2, "")
     assert said == f'error in entry 1: {place}: "gpu0" is not a device'
     assert shown[caret.index("^") : len(caret)] == "gpu0"
     assert shown.endswith("gpu0")
     assert answer.err.replace("\n", "").isprintable()
-
-
-@pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
-def test_what_theano_would_drop_is_a_warning(gpumap, options, code):
-    """It is said, with its file; with --strict it ends in 1. So does the hook."""
-    written(gpumap, "a/.theanorc", "[global]\ncontexts = a->cuda0\n ;b->cuda1")
-    answer = gpumap("check-files", "a/.theanorc", *options)
-    assert (answer.code, answer.out == "") == (code, bool(code))
-    assert answer.err.startswith("warning: a/.theanorc, line 2: ")
-    hooked = [sys.executable, "-I", "-S", str(ROOT / hook()["entry"]), *options, "a/.theanorc"]
-    assert gpumap.run(hooked) == answer
 
 
 def hook():

@@ -40,7 +40,7 @@ def fake_case(bench="dot", name="many", *names, ordered=False, **params):
 
 def fitted(ladder, **metrics):
     """Return the model of a ladder; without metrics it does not fit."""
-    return model.Fit(fit_id(ladder), ladder, bool(metrics), 1, (64,), 0.0, None, metrics, ())
+    return model.Fit(fit_id(ladder), ladder, bool(metrics), (64,), 0.0, metrics, ())
 
 
 def noisy(seconds, blocks=40, noise=0.0, seed=1, machine=None):

@@ -234,8 +234,7 @@ def copies(names=("a", "b"), text="x"):
     row = replace(ok(copy, 5e-6), metrics=figures, check=model.Check("bytes", True, nbytes=400))  # noqa: FBT003
     found = {"latency": figure(5e-6), "peak_bandwidth": figure(8e7, "B/s")}
     id_ = copy.id.replace("h2d", "h2d.fit").replace("bytes=400,", "")
-    held = model.HeldBack(131072, 1.0e-5, 1.1e-5)
-    fit = model.Fit(id_, copy, True, 1, (64, 512), 0.06, held, found, (model.Line(5e-6, 1e-9, 64),))  # noqa: FBT003
+    fit = model.Fit(id_, copy, True, (64, 512), 0.06, found, (model.Line(5e-6, 1e-9, 64),))  # noqa: FBT003
     from_ = {"break_even": figure(4096.0, "B")}
     calls = called(bound, (2048, 1e-6, 2e-6), (8192, 4e-6, 3e-6), metrics=from_)
     about = {"kind": "transfer-cost", "names": names, "text": text}
@@ -329,10 +328,10 @@ def scaled(names=("a", "b"), text="x"):
 def foreseen(names=("a", "b"), text="x"):
     """What more devices would give, and a table that says what they gave others."""
     prediction = predicted(
-        model.Prediction(4096, given_link(1e-6, 1e9), "strong", text, 0.25, 64), (2, 64), ("ring",)
+        model.Prediction(4096, given_link(1e-6, 1e9), "strong", text, 0.25), (2, 64)
     )
     cells = tuple(
-        model.Cell(f"{text}{row}", text, devices, train, comm, time, 8, 64, 4096 * row)
+        model.Cell(f"{text}{row}", text, devices, train, comm, time, 64 * row)
         for row in (1, 2, 3)
         for devices, train, comm, time in ((1, 10.5, None, "10.5"), (8, 1.2, 0.9, "1.20+0.9"))
     )
