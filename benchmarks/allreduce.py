@@ -28,13 +28,13 @@ from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.process_ranks import Member, ProcessRanks, RankExchange
-from gpumap.comm.base import RankInfo
 from gpumap.comm.engines import engine_of
 from gpumap.engine import stats
 from gpumap.engine.sampling import Series, calibrate, sample
 from gpumap.machine.process_control import pin
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
+from gpumap.model import Rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,11 +53,12 @@ def _ones(length: int) -> Any:
 class Bare(Member):
     """A rank that also runs a loop of its own, as a program would."""
 
-    def _bare(self, length: int, iterations: int) -> Any:
+    def bare(self, length: int, iterations: int) -> float:
+        """Return the seconds of an iteration."""
         array = _ones(length)
         loop = _mpi_loop if self.comm.name == "mpi" else _torch_loop
         self.comm.barrier()
-        return self.comm.gather(loop(array, iterations))
+        return loop(array, iterations)
 
 
 def _mpi_loop(array: Any, iterations: int) -> float:
@@ -90,13 +91,13 @@ def main() -> int:
     comm = join(program, _LIMIT, engine_of(several(program), program.env))
     backend, clock = NumpyBackend(Host(env, read())), Clock()
     device = backend.probe().devices[1 + comm.rank]  # the first one is all cores
-    member = Bare(comm, lambda: backend.open(device, clock), lambda: RankExchange)
+    member = Bare(comm, lambda: backend.open(device, clock), RankExchange)
     pin(device.cores)
     if comm.rank:
         member.follow()
         comm.close()
         return 0
-    table = [RankInfo(rank, "core", "here", 0) for rank in range(comm.size)]
+    table = [Rank(rank, rank, "here", 0, None) for rank in range(comm.size)]
     ranks = ProcessRanks(member, table, ())
     ranks.open()
     watch = Watch()
@@ -116,7 +117,7 @@ def _measured(ranks: ProcessRanks, nbytes: int, blocks: int, clock: Clock) -> bo
     iterations = series.iterations_per_sample
 
     def bare() -> float:
-        return float(max(ranks.call("bare", length, iterations)))
+        return float(max(seconds for _, seconds in ranks.call("bare", 0, length, iterations)))
 
     ways = [lambda: sample(series, clock).seconds, bare]
     for _ in range(_WARM):

@@ -244,7 +244,7 @@ class Rule:
 
     def __init__(self, **options: float) -> None:
         """Take what can be set: of EASGD `alpha` and `tau`, of GOSGD `chance`."""
-        self._about = {"name": type(self).__name__.lower(), "average": "parameters", **options}
+        self._about = {"name": type(self).__name__.lower(), **options}
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 

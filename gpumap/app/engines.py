@@ -46,7 +46,7 @@ def join(program: Program, limit: float, engine: str) -> ProcessComm:
     before = signal.signal(signal.SIGINT, lambda *_: None) if rank else None
     try:
         with _starting(limit, rank) if engine == "mpi" else nullcontext():
-            comm = joined(engine, launch, program.env, limit)
+            comm = joined(engine, launch, limit)
         if engine == "mpi":  # heartbeats are a thread's
             from gpumap.comm.mpi import require_threads
 

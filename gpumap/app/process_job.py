@@ -17,10 +17,10 @@ from gpumap.app import rank_table
 from gpumap.app.command import tell
 from gpumap.app.engines import LATE
 from gpumap.app.own_entry import index_of_rank
-from gpumap.app.program import TURN, leave_signals, local_rank
-from gpumap.app.rank_table import Answer, rank_info, refuse
+from gpumap.app.program import TURN, TimeLimit, leave_signals, local_rank
+from gpumap.app.rank_table import Answer, refuse, this_rank
 from gpumap.bench.process_ranks import Member, ProcessRanks, broken
-from gpumap.comm.watchdog import Watch, heartbeats, state, stopped_siblings
+from gpumap.comm.watchdog import Watch, heartbeats, stopped_siblings
 from gpumap.engine.base import OpenDevices
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.machine.process_control import pin
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
     from gpumap.bench.process_ranks import Maker
-    from gpumap.comm.base import ProcessComm, RankInfo
+    from gpumap.comm.base import ProcessComm
     from gpumap.inventory import Inventory
-    from gpumap.model import Binding, Resolution
+    from gpumap.model import Binding, Rank, Resolution
 
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
 
@@ -43,28 +43,28 @@ _LOST = "look at its output and at dmesg: what has no memory left is killed"
 # --- a rank but the first
 
 
-def follow(
-    program: Program, comm: ProcessComm, where: Where, limit: float, maker: Callable[[], Maker]
-) -> None:
-    """Run as a rank but the first, to the end of the run; `maker` makes what makes its work."""
+def follow(program: Program, comm: ProcessComm, where: Where, limit: float, maker: Maker) -> None:
+    """Run as a rank but the first, to the end of the run; `maker` makes its work."""
     leave_signals()
-    first: list[RankInfo] = []
+    first: list[Rank] = []
 
-    def late() -> None:
+    def late(_: Diagnostic) -> None:
         who = first[0].label if first else "rank 0"
-        how = "is stopped" if first and state(first[0].process) == "T" else "does not end the run"
         if comm.rank == 1:
-            tell(program, f"error: {who} {how}, and its time is over")
+            tell(program, f"error: {who} does not end the run, and its time is over")
         os._exit(Exit.TIMEOUT)
 
-    with heartbeats(comm.again(), limit + LATE, late):
+    time_limit = TimeLimit(limit + LATE, late)
+    time_limit.start()
+    with heartbeats(comm.part(comm.size)):
         try:
-            answer, member = _find(program, comm, where, maker)
+            answer, opening = _find(program, comm, where)
             comm.gather(answer)
             first += comm.broadcast()
-            if first:
-                member.follow()
+            if first and opening:
+                Member(comm, opening, maker).follow()
             comm.close()
+            time_limit.cancel()
         except comm.failures as error:
             time.sleep(TURN)  # rank 0 names who is gone, and the launcher ends this one
             tell(program, f"error: rank {comm.rank}: {broken(error)}")
@@ -76,9 +76,9 @@ def follow(
 
 
 def _find(
-    program: Program, comm: ProcessComm, where: Where, maker: Callable[[], Maker]
-) -> tuple[Answer, Member]:
-    """Resolve this rank's device by the options that rank 0 has too."""
+    program: Program, comm: ProcessComm, where: Where
+) -> tuple[Answer, Callable[[], Session] | None]:
+    """Resolve this rank's device by the options that rank 0 has too; return what opens it."""
     from gpumap import sources
     from gpumap.inventory import Inventory
     from gpumap.parse import parse_map
@@ -96,10 +96,8 @@ def _find(
             inventory.expect([str(context_map.entries[index].ref)])
         binding = rank_binding(resolve(context_map, inventory), program)
     except GpumapError as error:
-        info = rank_info(comm, "?")
-        return Answer(info, None, error.diagnostics, error.exit_code), Member(comm, None, maker)
-    member = Member(comm, opener(binding, inventory), maker)
-    return Answer(rank_info(comm, binding.name), binding, local=local_rank(program)), member
+        return Answer(this_rank(comm, 0, None), error.diagnostics, error.exit_code), None
+    return Answer(this_rank(comm, local_rank(program), binding)), opener(binding, inventory)
 
 
 def rank_binding(resolution: Resolution, program: Program) -> Binding:
@@ -132,13 +130,11 @@ def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
 class ProcessJob:
     """All ranks of a job, led by rank 0; the others are ended, whatever happens."""
 
-    def __init__(
-        self, comm: ProcessComm, record: Recording, maker: Callable[[], Maker], local: int
-    ) -> None:
+    def __init__(self, comm: ProcessComm, record: Recording, maker: Maker, local: int) -> None:
         me = os.getpid()  # without a rank table, only the processes can be named
         record.limit.silent = lambda: [f"process {each}, stopped" for each in stopped_siblings(me)]
         self._comm, self._maker = comm, maker
-        self._beats = comm.again()  # so do the others, for heartbeats alone
+        self._beats = comm.part(comm.size)  # so do the others, for heartbeats alone
         self._record, self._local = record, local
         self._gathered = False
         self._ranks: ProcessRanks | None = None
@@ -148,12 +144,13 @@ class ProcessJob:
 
     def __exit__(self, *exc: object) -> None:
         """End the others, wherever they wait."""
-        if not self._gathered:
-            self._comm.gather(None)
+        if self._ranks is None:
+            if not self._gathered:
+                self._comm.gather(None)
             self._comm.broadcast([])
-        elif self._ranks is not None and self._ranks.busy:  # they wait in the middle of an exchange
+        elif self._ranks.busy:  # they wait in the middle of an exchange
             self._record.ending.broken = True
-        elif self._ranks is not None:
+        else:
             self._ranks.end()
             self._comm.close()
 
@@ -168,17 +165,12 @@ class ProcessJob:
             QuestionError: two ranks have one device, or there are more of them than names.
             AbsentError: the device of a rank is not there.
         """
-        mine = Answer(rank_info(self._comm, binding.name), binding, local=self._local)
-        answers = self._comm.gather(mine)
+        answers = self._comm.gather(Answer(this_rank(self._comm, self._local, binding)))
         self._gathered = True
-        try:
-            refuse(answers)
-        except GpumapError:
-            self._comm.broadcast([])
-            raise
-        table = [answer.info for answer in answers]
+        refuse(answers)
+        table = [answer.rank for answer in answers]
         self._comm.broadcast(table)
-        bindings = rank_table.record(self._record.draft, names, answers)
+        bindings = rank_table.record(self._record.draft, names, table)
         here = [b.name for b, s in zip(bindings, table, strict=True) if s.host == table[0].host]
         member = Member(self._comm, opener(binding, inventory), self._maker)
         self._ranks = ProcessRanks(member, table, here)
@@ -203,13 +195,13 @@ class ProcessJob:
                     self._lost(dead)
                 raise
 
-    def _late(self, silent: Sequence[RankInfo]) -> None:
+    def _late(self, silent: Sequence[Rank]) -> None:
         """Warn at once of ranks that no longer answer: all others wait for them."""
         who = ", ".join(info.label for info in silent)
         message, fix = f"no answer from {who}: all ranks wait", "continue or end it; see its output"
         self._record.warn(Diagnostic("rank-late", message, hint=fix, severity="warning"))
 
-    def _lost(self, dead: Sequence[RankInfo]) -> None:
+    def _lost(self, dead: Sequence[Rank]) -> None:
         """End the run: a rank is gone, or all of them are to end."""
         if not dead:  # mpirun ends them all, this one too
             self._record.end(

@@ -8,7 +8,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpumap.comm.base import RankInfo
 from gpumap.errors import AbsentError, Diagnostic, Exit, QuestionError
 from gpumap.model import Binding, Rank, replace
 
@@ -22,31 +21,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A rank's row of the rank table, and its device or why it has none."""
+    """A rank, and why it has no device."""
 
-    info: RankInfo
-    binding: Binding | None
+    rank: Rank
     problems: tuple[Diagnostic, ...] = ()
     code: Exit = Exit.OK
-    local: int = 0  # its number among the ranks of its machine
 
 
-def rank_info(comm: ProcessComm, name: str) -> RankInfo:
-    """Return this rank's row of the rank table, with a name of the map."""
-    return RankInfo(comm.rank, name, socket.gethostname(), os.getpid())
+def this_rank(comm: ProcessComm, local: int, binding: Binding | None) -> Rank:
+    """Return this rank's row of the rank table."""
+    return Rank(comm.rank, local, socket.gethostname(), os.getpid(), binding)
 
 
-def record(draft: Draft, names: Iterable[str], answers: Sequence[Answer]) -> tuple[Binding, ...]:
-    """Put the ranks of all answers into a report; return what devices they have.
+def record(draft: Draft, names: Iterable[str], ranks: Sequence[Rank]) -> tuple[Binding, ...]:
+    """Put all ranks into a report; return what devices they have.
 
     `names` are those of the map.
     """
-    draft.remarks += [*unassigned(names, answers), *node_names([each.info for each in answers])]
-    bindings = tuple(unique_bindings(answers))
-    draft.ranks = tuple(
-        Rank(a.info.rank, a.local, a.info.host, a.info.process, binding)
-        for a, binding in zip(answers, bindings, strict=True)
-    )
+    draft.remarks += unassigned(names, ranks)
+    bindings = tuple(unique_bindings(ranks))
+    pairs = zip(ranks, bindings, strict=True)
+    draft.ranks = tuple(replace(rank, binding=binding) for rank, binding in pairs)
     return bindings
 
 
@@ -57,48 +52,53 @@ def refuse(answers: Sequence[Answer]) -> None:
         QuestionError: two ranks have one device, or there are more of them than names.
         AbsentError: the device of a rank is not there.
     """
-    if problems := tuple(problem for answer in answers for problem in rank_problems(answer)):
+    if problems := tuple(_problems(answers)):
         code = max(answer.code for answer in answers)
         kind = AbsentError if code == Exit.ABSENT else QuestionError
         raise kind(problems)
-    if clashes := tuple(shared_devices(answers)):
+    if clashes := tuple(shared_devices([answer.rank for answer in answers])):
         raise QuestionError(clashes)
 
 
-def rank_problems(answer: Answer) -> Iterator[Diagnostic]:
-    """Yield the problems of a rank, with its name."""
-    for problem in answer.problems:
-        message = f"{answer.info.label}: {problem.message}"
-        yield replace(problem, message=message, span=None, entry=None)
-
-
-def shared_devices(answers: Iterable[Answer]) -> Iterator[Diagnostic]:
-    """Yield each device that two ranks have."""
-    ranks_by_device: defaultdict[Hashable, list[Answer]] = defaultdict(list)
+def _problems(answers: Sequence[Answer]) -> Iterator[Diagnostic]:
+    """Yield the problems of all ranks, with their names."""
     for answer in answers:
-        if answer.binding is not None:
-            ranks_by_device[answer.info.host, _identity(answer.binding.device)].append(answer)
+        for problem in answer.problems:
+            message = f"{answer.rank.label}: {problem.message}"
+            yield replace(problem, message=message, span=None, entry=None)
+
+
+def _bound(ranks: Iterable[Rank]) -> Iterator[tuple[Rank, Binding]]:
+    """Yield each rank with its binding."""
+    return ((rank, rank.binding) for rank in ranks if rank.binding is not None)
+
+
+def shared_devices(ranks: Iterable[Rank]) -> Iterator[Diagnostic]:
+    """Yield each device that two ranks have."""
+    ranks_by_device: defaultdict[Hashable, list[tuple[Rank, Device]]] = defaultdict(list)
+    for rank, binding in _bound(ranks):
+        ranks_by_device[_identity(rank, binding.device)].append((rank, binding.device))
     for sharing in ranks_by_device.values():
         if len(sharing) > 1:
-            who = " and ".join(answer.info.label for answer in sharing)
-            device = sharing[0].binding.device if sharing[0].binding else None
-            which = device and (device.uuid or device.pci or device.id)
-            fix = "map each name to a device of its own"
-            yield Diagnostic("question", f"{who} have one device, {which}", hint=fix)
+            who, device = " and ".join(rank.label for rank, _ in sharing), sharing[0][1]
+            message = f"{who} have one device, {device.uuid or device.pci or device.id}"
+            yield Diagnostic("question", message, hint="map each name to a device of its own")
 
 
-def _identity(device: Device) -> Hashable:
-    """Return the identity of a device on its machine, the same for every rank."""
-    if device.in_host_memory:  # cores: a rank that may run on some only numbers them itself
-        return device.hardware or device.id
-    if device.ref.part is None and (known := device.uuid or device.pci):
-        return known
-    return device.id
+def _identity(rank: Rank, device: Device) -> Hashable:
+    """Return the identity of a device, the same for every rank: its machine, and which it is there.
+
+    A rank that may run on some cores only numbers them itself.
+    """
+    known: Hashable = "" if device.ref.part is not None else device.uuid or device.pci
+    if device.in_host_memory:
+        known = device.hardware
+    return rank.host, known or device.id
 
 
-def unassigned(names: Iterable[str], answers: Sequence[Answer]) -> Iterator[Diagnostic]:
+def unassigned(names: Iterable[str], ranks: Sequence[Rank]) -> Iterator[Diagnostic]:
     """Yield a note on the names of the map that no rank has."""
-    taken = {answer.info.name for answer in answers}
+    taken = {binding.name for _, binding in _bound(ranks)}
     if free := [name for name in names if name not in taken]:
         message = f"no rank was started for {', '.join(free)}: not measured"
         yield Diagnostic(
@@ -106,32 +106,21 @@ def unassigned(names: Iterable[str], answers: Sequence[Answer]) -> Iterator[Diag
         )
 
 
-def node_names(table: Sequence[RankInfo]) -> Iterator[Diagnostic]:
-    """Yield a note on the host of each node, where there are several."""
-    hosts = list(dict.fromkeys(info.host for info in table))
-    if len(hosts) > 1:
-        which = ", ".join(f"node{number} is {host}" for number, host in enumerate(hosts))
-        yield Diagnostic("nodes", which, severity="note")
-
-
-def unique_bindings(answers: Sequence[Answer]) -> Iterator[Binding]:
-    """Yield the binding of each rank that has one, with unique names and ids.
+def unique_bindings(ranks: Sequence[Rank]) -> Iterator[Binding]:
+    """Yield the binding of each rank, with unique names and ids.
 
     On several machines the number of the node is their prefix; and that of the rank prefixes the
     id of a device where an earlier rank has that id for another device.
     """
-    hosts = list(dict.fromkeys(answer.info.host for answer in answers))
+    hosts = list(dict.fromkeys(rank.host for rank in ranks))
     known_devices: dict[str, Hashable] = {}
-    for answer in answers:
-        if answer.binding is None:
-            continue
-        name, device = answer.binding.name, answer.binding.device
+    for rank, binding in _bound(ranks):
+        device, node = binding.device, ""
+        known = _identity(rank, device)
         if len(hosts) > 1:
-            node = f"node{hosts.index(answer.info.host)}"
-            hardware = frozenset(f"{node}/{part}" for part in device.hardware)
-            name = f"{node}/{name}"
-            device = replace(device, id=f"{node}/{device.id}", hardware=hardware)
-        known = (answer.info.host, _identity(answer.binding.device))
+            node = f"node{hosts.index(rank.host)}/"
+            hardware = frozenset(f"{node}{part}" for part in device.hardware)
+            device = replace(device, id=f"{node}{device.id}", hardware=hardware)
         if known_devices.setdefault(device.id, known) != known:
-            device = replace(device, id=f"rank{answer.info.rank}/{device.id}")
-        yield Binding(name, device)
+            device = replace(device, id=f"rank{rank.number}/{device.id}")
+        yield Binding(f"{node}{binding.name}", device)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from gpumap.app.placed_run import RunRequest
     from gpumap.app.program import Program
+    from gpumap.errors import Diagnostic
     from gpumap.session_file import Session
 
 _SOURCE = 1 << 22  # bytes of a module
 _LIMIT = 1 << 16  # bytes: six keys, and thousands of devices
-_AVERAGES = {"cdd": "gradients", "avg": "parameters"}
 # ar is a sum in host memory; nccl exchanges by itself
 _ALGORITHMS = {"ar": "host", **dict.fromkeys(("asa32", "asa16", "copper", "copper16"), "ring")}
 
@@ -35,10 +35,7 @@ def start(program: Program, file: Path, request: RunRequest) -> None:
     """
     session = read(read_text(program.cwd / file, "session file", _LIMIT), str(file))
     if not request.quiet:
-        say(session.notes, program)
-        if session.strategy not in (None, "ar", "nccl32"):
-            other = f"{session.strategy} is Theano-MPI's own exchange: here float32 is sent"
-            say((note(other),), program)
+        say((*session.notes, *_differing(session)), program)
     call = _call(program, session, request)
     if request.dry_run:
         print_lines(program, shlex.join(call))
@@ -60,7 +57,7 @@ def _call(program: Program, session: Session, request: RunRequest) -> tuple[str,
         if further:
             message = f"{session.modelclass} is a ModelClass, and no network of bench train"
             raise QuestionError(message, "leave out what is after --")
-        about = {"name": (session.rule or "BSP").lower(), "average": "parameters"}
+        about = {"name": (session.rule or "BSP").lower()}
         return training(session.map, about, (str(session.modelfile), str(session.modelclass)))
     return (
         *(*GPUMAP, "bench", "train"),
@@ -91,7 +88,13 @@ def _options(session: Session) -> Iterator[str]:
         yield from ("--rule", session.rule.lower())
     if session.modelfile is not None:
         yield from ("--network", f"{session.modelfile}:{session.modelclass}")
-    if session.sync_type is not None:
-        yield from ("--average", _AVERAGES[session.sync_type])
     if strategy in _ALGORITHMS:
         yield from ("--algorithm", _ALGORITHMS[strategy])
+
+
+def _differing(session: Session) -> Iterator[Diagnostic]:
+    """Yield what a training does otherwise than in Theano-MPI."""
+    if session.sync_type == "avg":
+        yield note("avg is the mean of parameters in Theano-MPI; here it is that of gradients")
+    if session.strategy not in (None, "ar", "nccl32"):
+        yield note(f"{session.strategy} is Theano-MPI's own exchange: here float32 is sent")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from contextlib import redirect_stdout
-from functools import partial
 from importlib.util import find_spec
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.program import several
@@ -25,10 +23,9 @@ from gpumap.training.rules import RULES, RuleSpec
 from gpumap.training.tasks import UserNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpumap.app.benchmark import Request
-    from gpumap.bench.process_ranks import Maker
     from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
     from gpumap.training.tasks import Trainable
@@ -47,8 +44,7 @@ def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
     (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
     names = chosen(options["rule"], RULES, "rule", "--rule")
     rate, learn = options["rate"], options["learn"]
-    _check_finite({"--chance": options["chance"], "--rate": rate})
-    about = {name: options[name] for name in ("average", "tau", "chance")}
+    about = {name: options[name] for name in ("tau", "chance")}
     return Params(
         network,
         tuple(RuleSpec(name, **about) for name in names),
@@ -78,7 +74,7 @@ class TrainingRecipe(WorkersRecipe):
 
     def __init__(self, settings: Settings, params: Params) -> None:
         super().__init__(settings)
-        self._params = params
+        self._params, self.maker = params, TrainingMaker(params, Clock())
 
     def local(self, devices: OpenDevices | None, library: str | None) -> LocalWorkers:
         """Return the devices of this process as workers."""
@@ -86,10 +82,6 @@ class TrainingRecipe(WorkersRecipe):
         if devices is None:
             return LocalWorkers({}, None, *how)
         return LocalWorkers(devices.sessions, devices.clock, *how)
-
-    def maker(self) -> Callable[[], Maker]:
-        """Return what makes each rank's part of a training."""
-        return partial(TrainingMaker, self._params, Clock(), {})
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return what is measured between workers, as far as they are known."""
@@ -104,13 +96,6 @@ class TrainingRecipe(WorkersRecipe):
             note = Diagnostic("batch-split", made.divided, severity="note")
             self.draft.remarks.append(note)
         return made
-
-
-def _check_finite(values: Mapping[str, float | None]) -> None:
-    """Refuse nan and inf, which click accepts within any range."""
-    for option, value in values.items():
-        if value is not None and not isfinite(value):
-            raise QuestionError(f"{option} {value} is no number to train with", "give a finite one")
 
 
 def _algorithm(requested: str | None, *, library: bool) -> str:

@@ -46,14 +46,11 @@ class WorkersRecipe(Recipe):
     control = False
     instead = "name another --backend, --algorithm or --comm, or map other devices"
     workers: WorkersFactory  # by how it is measured
+    maker: Maker  # of a rank's work
     draft: Draft | None = None  # of the run
 
     def local(self, devices: OpenDevices | None, library: str | None) -> Any:
         """Return the devices of this process as workers, exchanging by a library of theirs."""
-        raise NotImplementedError
-
-    def maker(self) -> Callable[[], Maker]:
-        """Return what makes what makes a rank's work, for each group of cases."""
         raise NotImplementedError
 
 
@@ -93,20 +90,18 @@ class WorkersRun:
         from gpumap.app.process_job import follow
 
         program, limit = self._request.program, self._request.settings.timeout
-        world, problem = None, None
         try:
             world = join(program, limit, engine)
-        except GpumapError as error:
+        except GpumapError:
             launch = several(program)
             if launch is not None and launch.rank > 0:  # the report is rank 0's
                 raise
-            problem = error
-        if world is not None and world.rank > 0:
-            follow(program, world, self._request.where, limit, self._recipe.maker())
+            with self._recorded():
+                raise
+        if world.rank > 0:
+            follow(program, world, self._request.where, limit, self._recipe.maker)
             return
         with self._recorded() as record:
-            if problem is not None:
-                raise problem
             self._run_rank_0(record, world)
 
     def _run_rank_0(self, record: Recording, world: Any) -> None:
@@ -114,15 +109,15 @@ class WorkersRun:
         from gpumap.app.process_job import ProcessJob
 
         program, run = self._request.program, BenchmarkRun(record, self._request)
-        with ProcessJob(world, record, self._recipe.maker(), local_rank(program)) as job:
+        with ProcessJob(world, record, self._recipe.maker, local_rank(program)) as job:
             if self._request.every:
                 message = "--backend all is for the devices of one process"
                 raise QuestionError(message, "name a backend")
             for turn in run.resolve(opens=False):
-                run.run(*self._gathered(job, record.draft, turn))
+                run.run(self._gathered(job, record.draft, turn), self._recipe)
 
-    def _gathered(self, job: ProcessJob, draft: Draft, turn: Turn) -> tuple[Turn, Recipe]:
-        """Return the turn with the devices of all ranks, and what is measured between them."""
+    def _gathered(self, job: ProcessJob, draft: Draft, turn: Turn) -> Turn:
+        """Return the turn with the devices of all ranks."""
         from gpumap.app.process_job import rank_binding
 
         mine = rank_binding(turn.resolution, self._request.program)
@@ -132,10 +127,9 @@ class WorkersRun:
             use(draft, bindings)
         draft.resolution = replace(turn.resolution, bindings=bindings)
         ours = [rank.process for rank in ranks.table[1:] if rank.host == ranks.table[0].host]
-        opening = partial(job.opened, mine)
-        found = replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
         self._recipe.workers = lambda _: ranks
-        return found, self._recipe
+        opening = partial(job.opened, mine)
+        return replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
 
     @contextmanager
     def _recorded(self) -> Iterator[Recording]:
@@ -163,17 +157,13 @@ class ExchangeRecipe(WorkersRecipe):
 
     def __init__(self, settings: Settings, params: Params) -> None:
         super().__init__(settings)
-        self._params = params
+        self._params, self.maker = params, RankExchange
 
     def local(self, devices: OpenDevices | None, library: str | None) -> Ranks:
         """Return the devices of this process as ranks."""
         sessions = [*devices.sessions.values()] if devices else []
         connected = connector(library)(sessions) if library and sessions else None
         return LocalRanks(sessions, connected, comm=library or "local")
-
-    def maker(self) -> Callable[[], Maker]:
-        """Return what makes each rank's exchanges."""
-        return lambda: RankExchange
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return what is measured between ranks, as far as they are known."""

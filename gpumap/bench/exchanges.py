@@ -116,7 +116,7 @@ class LocalRanks(Local):
 
     def iteration(self, job: Job) -> Iteration:
         """Return a job's iteration."""
-        make: Maker = partial(exchange, job.algorithm, self._sessions)
+        make: Maker = partial(exchange, job.algorithm)
         make = make if self._library is None else self._library.exchange
         work = LocalIteration(job, self._sessions, make)
         return played(work, self._sessions[0], job.nbytes)

@@ -18,21 +18,12 @@ REPEATS = 100  # calls of a sample at most: as Theano's users did
 LADDER = "ladder"  # the pattern of what a model is fitted to
 
 
-class Key(Struct, frozen=True, kw_only=True):
-    """Parameters of a benchmark's rows; those without a default are in each of them."""
-
-    @classmethod
-    def of(cls, case: Case) -> Self:
-        """Return those of a case."""
-        return convert(case.params, cls, strict=False)
-
-
 def is_call(case: Case) -> bool:
     """Return whether a case is of the calls of a break-even, and no copy."""
     return case.bench == "transfer" and case.name in CALLS
 
 
-class CopyKey(Key, frozen=True):
+class CopyKey(Struct, frozen=True, kw_only=True):
     """Of copies between host and devices, and between devices: alone, at once, or of a sweep."""
 
     bytes: int
@@ -40,20 +31,12 @@ class CopyKey(Key, frozen=True):
     memory: str
     mode: str
 
+    @classmethod
+    def of(cls, case: Case) -> Self:
+        """Return those of a case."""
+        return convert(case.params, cls, strict=False)
+
     @property
     def alone(self) -> bool:
         """Return whether it moves some bytes one at a time, as those of a size sweep do."""
         return self.bytes > 0 and self.pattern in (LADDER, "alone")
-
-
-class StepKey(Key, frozen=True):
-    """Of steps of training; `rule`, `algorithm` and `average` tell how results are exchanged."""
-
-    network: str
-    scaling: str
-    batch: int
-    comm: str
-    steps: int
-    rule: str = "-"
-    algorithm: str = ""
-    average: str = ""

@@ -2,7 +2,7 @@
 
 Rank 0 runs gpumap's own runner, whose iterations are commands here: each is broadcast to every
 rank, and every rank does the same. What a command costs is in the first exchange of a sample, and
-so samples are long enough for that to be a small share.
+so samples are long.
 
 A core's array is the host's own, and its process is pinned to it.
 """
@@ -10,11 +10,11 @@ A core's array is the host's own, and its process is pinned to it.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.exchanges import Exchanging, Summand
 from gpumap.dtypes import np
-from gpumap.engine.base import COMPARABLE
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, OutOfMemory
 
 if TYPE_CHECKING:
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Session
     from gpumap.bench.exchanges import Command, Job
-    from gpumap.comm.base import ProcessComm, RankInfo
+    from gpumap.comm.base import ProcessComm
     from gpumap.engine.base import Iteration
-    from gpumap.model import Binding, Reason
+    from gpumap.model import Binding, Rank, Reason
 
-    # makes a rank's work for a job, collectively; for each group of cases there is another one
+    # makes a rank's work for a job, collectively
     Maker = Callable[[Any, ProcessComm, Session], Any]
 
 _END = "end"
-_REST = 0.01  # seconds between two polls for it
-_LOOK = 0.3  # seconds in which rank 0 samples the machine, when the devices are open
 _WATCHED = 1.0  # seconds in which the watchdog sees a rank of this machine that is gone
-_COMMAND = 0.01  # share of a sample that its command takes, at most
-_LONGEST = 0.05  # seconds of a sample for that: a command that takes longer meets other work
-_TRIES = 5
+_SAMPLE = 0.03  # seconds of a sample: a hundred times as long as a command takes, by gloo
 _SHOWN = 200  # characters of an engine's message
 
 
 def broken(error: Exception) -> str:
     """Return what an engine says of an exchange with a rank that is gone."""
     return f"an exchange with the other ranks failed: {str(error).partition(chr(10))[0][:_SHOWN]}"
+
+
+def _nothing() -> None:
+    """Have no part in it."""
 
 
 class RankExchange(Summand):
@@ -65,76 +65,50 @@ class RankExchange(Summand):
 class Member:
     """A rank that executes the commands of rank 0."""
 
-    def __init__(
-        self,
-        comm: ProcessComm,
-        opener: Callable[[], Session] | None,
-        maker: Callable[[], Maker],
-    ) -> None:
-        """Join `comm`; `opener` opens this rank's device, if it has one."""
-        self.comm = comm
-        self._maker, self._make_work = maker, maker()
+    def __init__(self, comm: ProcessComm, opener: Callable[[], Session], maker: Maker) -> None:
+        """Join `comm`; `opener` opens this rank's device, and `maker` makes its works."""
+        self.comm, self._opener, self._maker = comm, opener, maker
         self.session: Session | None = None
-        self._opener = opener
         self._works: dict[int, Any] = {}
 
     def follow(self) -> None:
-        """Execute the commands of rank 0 until the last one.
-
-        Before the first command it sleeps: waiting in MPI keeps a core busy, and rank 0 samples
-        how busy the machine is. A message wakes it.
-        """
-        while not self.comm.waiting():
-            time.sleep(_REST)
-        self.comm.receive()
+        """Execute the commands of rank 0 until the last one."""
         while (command := self.comm.broadcast())[0] != _END:
-            self.do(command)
+            self.do(*command)
         self.close()
+
+    def do(self, what: str, number: int, *arguments: Any) -> list[Any]:
+        """Do what a work does, or this rank as number 0; return the answers of all ranks.
+
+        A run is timed, and its end is a meeting of all: it has no answers.
+        """
+        doer = self._works[number] if number else self
+        action = partial(getattr(doer, what), *arguments) if doer is not None else _nothing
+        if what != "run":
+            return self._answers(action)
+        action()
+        return []
+
+    def open(self) -> None:
+        """Open this rank's device."""
+        self.session = self._opener()
+
+    def begin(self) -> None:
+        """Release the buffers of all works."""
+        self._works.clear()
+
+    def make(self, number: int, job: Any) -> None:
+        """Take memory for a work; it is none where this rank has no part in it."""
+        assert self.session is not None  # it was opened
+        self._works[number] = self._maker(job, self.comm, self.session)
 
     def close(self) -> None:
         """Give this rank's device back."""
-        self._begin()
+        self._works.clear()
         if self.session is not None:
             self.session.close()
 
-    def do(self, command: tuple[Any, ...]) -> list[Any]:
-        """Execute a command; return the answers of all ranks, those of rank 0 on itself."""
-        name, *arguments = command
-        answers: list[Any] | None = getattr(self, f"_{name}")(*arguments)
-        return answers or []
-
-    def _open(self) -> Any:
-        def opened() -> None:
-            self.session = self._opener() if self._opener else None
-
-        answers = self._answers(opened)
-        if self.comm.rank:
-            time.sleep(_LOOK)
-        return answers
-
-    def _meet(self) -> None:
-        self.comm.barrier()
-
-    def _begin(self) -> None:
-        self._works.clear()
-        self._make_work = self._maker()  # what the works have shared is released
-
-    def _make(self, number: int, job: Any) -> Any:
-        def made() -> None:
-            assert self.session is not None  # it was opened
-            self._works[number] = self._make_work(job, self.comm, self.session)
-
-        return self._answers(made)
-
-    def _run(self, number: int, *arguments: Any) -> None:
-        if self._works[number] is not None:
-            self._works[number].run(*arguments)
-
-    def _query(self, number: int, what: str, *arguments: Any) -> Any:
-        work = self._works[number]  # None: this rank has no part in it
-        return self._answers(lambda: work and getattr(work, what)(*arguments))
-
-    def _answers(self, action: Callable[[], Any]) -> Any:
+    def _answers(self, action: Callable[[], Any]) -> list[Any]:
         """Gather what each rank's action comes to, or its error: kind, text and fix."""
         problem, answer = None, None
         try:
@@ -152,14 +126,13 @@ class ProcessRanks:
     """Rank 0's view of all ranks."""
 
     algorithms = ("native", "host", "ring")
+    shortest = _SAMPLE
 
-    def __init__(self, member: Member, table: Sequence[RankInfo], here: Iterable[str]) -> None:
+    def __init__(self, member: Member, table: Sequence[Rank], here: Iterable[str]) -> None:
         """Lead all ranks; `table` is the rank table, `here` the names of this node."""
         self.comm = member.comm.name
         self.table = tuple(table)
         self.busy = False  # a command is under way: until it ends, no other one can be
-        self.shortest = COMPARABLE  # seconds of a sample
-        self._awake = False
         self._member = member
         self._here = frozenset(here)
         self._made = 0
@@ -170,18 +143,9 @@ class ProcessRanks:
         Raises:
             DeviceError: one cannot be opened, by the name of its rank.
         """
-        self._wake()
-        self._results("open")
+        self._results("open", 0)
         assert self._member.session is not None  # no rank has a problem
-        command = min(self._command() for _ in range(_TRIES))
-        self.shortest = max(COMPARABLE, min(command / _COMMAND, _LONGEST))
         return self._member.session
-
-    def _command(self) -> float:
-        """Return the seconds that a command takes to be everywhere."""
-        start = time.perf_counter()
-        self.call("meet")
-        return time.perf_counter() - start
 
     def local_bindings(self, bindings: Iterable[Binding]) -> list[Binding]:
         """Return the bindings whose memory is on this machine."""
@@ -193,7 +157,7 @@ class ProcessRanks:
 
     def begin(self) -> None:
         """Release the buffers of every rank."""
-        self.call("begin")
+        self._results("begin", 0)
 
     def iteration(self, job: Job) -> Exchanging:
         """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
@@ -211,14 +175,8 @@ class ProcessRanks:
         """Take memory for a job on every rank; return what lets all of them do something."""
         self._made += 1
         number = self._made
-        self._results("make", number, job.spec)
-
-        def command(name: str, *arguments: Any) -> list[Any]:
-            if name == "run":  # it is timed, and its end is a meeting of all: no answer is awaited
-                return self.call("run", number, *arguments)
-            return self._results("query", number, name, *arguments)
-
-        return command
+        self._results("make", 0, number, job.spec)
+        return lambda what, *arguments: self._results(what, number, *arguments)
 
     def call(self, *command: Any) -> list[Any]:
         """Execute a command on every rank, this one too; return the answers.
@@ -232,7 +190,7 @@ class ProcessRanks:
         self.busy = True
         try:
             self._member.comm.broadcast(command)
-            answers = self._member.do(command)
+            answers = self._member.do(*command)
         except self._member.comm.failures as error:
             time.sleep(_WATCHED)
             raise AbsentError(broken(error), "look at the output of the other ranks") from error
@@ -246,20 +204,13 @@ class ProcessRanks:
             GpumapError: it failed: of the kind that the first such rank raised, with its name.
         """
         answers = self.call(*command)
-        for info, (problem, _) in zip(self.table, answers, strict=True):
+        for rank, (problem, _) in zip(self.table, answers, strict=False):
             if problem is not None:
                 kind, text, hint = problem
-                raise kind((Diagnostic(kind.code, f"{info.label}: {text}", hint=hint),))
+                raise kind((Diagnostic(kind.code, f"{rank.label}: {text}", hint=hint),))
         return [answer for _, answer in answers]
 
     def end(self) -> None:
         """End the other ranks."""
-        self._wake()
         self._member.comm.broadcast((_END,))
         self._member.close()
-
-    def _wake(self) -> None:
-        """Wake the other ranks, if they sleep."""
-        for info in () if self._awake else self.table[1:]:
-            self._member.comm.send(None, info.rank)
-        self._awake = True

@@ -62,7 +62,6 @@ def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
     """Return the group of the network."""
     network = params.network
     about = [f"network {network.name}: {network.parameters:,} parameters, {params.optimizer}"]
-    about += [f"  {line}" for line in network.about()]
     about += [divided(bindings[:count], params) for count in counts(len(bindings))]
     memory, largest = _memory(bindings, workers, params), network.parameters * ITEM
     return Plan((_group(bindings, workers, params),), memory, largest, tuple(about))
@@ -163,15 +162,9 @@ def check_request(bindings: Sequence[Binding], params: Params) -> None:
     """Refuse what cannot be trained.
 
     Raises:
-        QuestionError: a batch has fewer examples than there are devices; what is learned ends
-            before any device has exchanged with the center that it is taken from.
+        QuestionError: a batch has fewer examples than there are devices.
     """
-    scaling, count = params.scaling, len(bindings)
-    least = max((rule.tau for rule in params.rules if rule.name == "easgd"), default=0)
-    least *= scaling.batch(count)
-    if 0 < params.learn < least and count > 1:
-        message = f"no device meets the centre of easgd within {params.learn} examples"
-        raise QuestionError(message, f"take --learn {least} or more, or a smaller --tau")
+    scaling = params.scaling
     if scaling.how == "strong" and scaling.examples < len(bindings):
         message = f"a batch of {scaling.examples} examples for {len(bindings)} devices"
         raise QuestionError(message, f"take --batch {len(bindings)} or more, or fewer names")
@@ -190,15 +183,11 @@ def divided(bindings: Sequence[Binding], params: Params) -> str:
 def _check_parts(bindings: Sequence[Binding], params: Params) -> None:
     """Refuse a split by measured rates that leaves a device without an example."""
     for count in reversed(counts(len(bindings))):
-        parts, rates = params.parts(count), params.rates[:count]
-        if 0 not in parts:
-            continue
-        name, strong = bindings[parts.index(0)].name, params.scaling.how == "strong"
-        option = "--batch" if strong else "--batch-per-device"
-        least = int(sum(rates) / min(rates) / (1 if strong else count)) + 1
-        message = f"--split weighted leaves {name} no example of a batch of {sum(parts)}: too slow"
-        fix = f"take {option} {least} or more, or leave {name} out of the map"
-        raise QuestionError(message, fix)
+        parts = params.parts(count)
+        if 0 in parts:
+            name = bindings[parts.index(0)].name
+            message = f"--split weighted leaves {name} no example of a batch of {sum(parts)}"
+            raise QuestionError(message, f"take a larger batch, or leave {name} out of the map")
 
 
 def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tuple[float, ...]:
@@ -225,16 +214,11 @@ def _group(bindings: Sequence[Binding], workers: Workers, params: Params) -> Gro
     """
     cases, name = tuple(_cases(bindings, workers, params)), params.network.name
     steps = tuple(index for index, case in enumerate(cases) if case.name == "step")
-    extremes = (1, len(bindings))
-
-    def rank(index: int) -> tuple[bool, bool]:
-        return index not in steps, len(cases[index].bindings) not in extremes
-
     if params.learn:
         return Group(cases, name, (steps,), COMPARABLE, insists=True)
-    order = tuple((index,) for index in sorted(range(len(cases)), key=rank))
-    first = sum(rank(index) == (False, False) for index in steps)
-    return Group(cases, name, order, COMPARABLE, first=first)
+    first = [index for index in steps if len(cases[index].bindings) in (1, len(bindings))]
+    order = dict.fromkeys((*first, *steps, *range(len(cases))))
+    return Group(cases, name, tuple((index,) for index in order), COMPARABLE, first=len(first))
 
 
 def _cases(bindings: Sequence[Binding], workers: Workers, params: Params) -> Iterator[Case]:
@@ -270,7 +254,7 @@ def _requested_cases(
     for rule in params.rules[: 1 if count == 1 else None] if "step" in params.cases else ():
         more: dict[str, Param] = {"optimizer": params.optimizer, "rule": rule.name, "steps": 1}
         if rule.name == "bsp":
-            more |= {"algorithm": params.algorithm, "average": rule.average}
+            more |= {"algorithm": params.algorithm}
         elif rule.name == "easgd" and count > 1:  # an iteration holds whole exchanges
             more["steps"] = rule.tau * ceil(_ASYNCHRONOUS_STEPS / rule.tau)
         elif count > 1:
@@ -324,7 +308,7 @@ SPEC = BenchmarkSpec(
     tuple(map(CaseSpec, CASES)),
     (Family(("step", "compute"),
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
-             "average", "steps", "split"),
+             "steps", "split"),
             ("time", "rate", "examples_per_s", "input", "transfer", "compute", "sync", "comm",
              "update", "speedup", "efficiency", "loss", "accuracy", "epochs")),),
     command=("bench", "train"),

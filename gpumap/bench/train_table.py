@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.keys import StepKey
 from gpumap.bench.registry import Column
 from gpumap.figures import spread
 from gpumap.judge.doubts import about, doubtful, single_device, unsupported
@@ -24,12 +23,11 @@ if TYPE_CHECKING:
 
 def title(case: Case) -> str:
     """Return the title of a row's table."""
-    step = StepKey.of(case)
-    if step.scaling == "weak":
-        scaling = f"weak scaling: {step.batch // len(case.names)} examples for each device"
-    else:
-        scaling = f"strong scaling: {step.batch} examples for all devices"
-    return f"train, {scaling}, {step.comm}"
+    batch, how = int(case.params["batch"]), case.params["scaling"]
+    examples = f"{batch} examples for all devices"
+    if how == "weak":
+        examples = f"{batch // len(case.names)} examples for each device"
+    return f"train, {how} scaling: {examples}, {case.params['comm']}"
 
 
 def _waited(row: Measurement, *phases: str) -> str:
@@ -47,17 +45,11 @@ def legend(rows: Sequence[Measurement]) -> Iterator[str]:
         yield "train+comm, sync and wait (input, its copy): seconds per 5120 examples"
 
 
-def rule(case: Case) -> str:
-    """Return how results are exchanged, as a table's text."""
-    step = StepKey.of(case)
-    average = " of parameters" if step.average == "parameters" else ""
-    return f"{step.rule}{average} {step.algorithm}".rstrip()
-
-
 def _what(row: Measurement) -> str:
     """Return a case, with how its results are exchanged where there are several devices."""
-    case = row.case
-    return case.name if len(case.names) == 1 else f"{case.name} {rule(case)}".removesuffix(" -")
+    how = ("rule", "algorithm") if len(row.case.names) > 1 else ()
+    params = row.case.params
+    return " ".join([row.case.name, *(str(params[name]) for name in how if name in params)])
 
 
 def _both(row: Measurement) -> str:
@@ -71,7 +63,7 @@ def _both(row: Measurement) -> str:
 
 def _of_step(row: Measurement) -> str:
     """Return the time of one step: an iteration may hold several."""
-    time, steps = row.metrics.get("time"), StepKey.of(row.case).steps
+    time, steps = row.metrics.get("time"), int(row.case.params["steps"])
     if time is None or steps == 1:
         return spread(time)
     return spread(Estimate(time.value / steps, time.low / steps, time.high / steps, time.unit))

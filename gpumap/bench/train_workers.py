@@ -7,26 +7,27 @@ threads of this process, or by rank 0 of a job to all of its processes.
 from __future__ import annotations
 
 import sys
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
+from gpumap.backends.base import Clock
 from gpumap.bench.exchanges import Local
 from gpumap.comm.local import exchange
 from gpumap.comm.threads import Ranks
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import HOLDS, hollow_array, is_hollow, judged, lighten, played, worse
+from gpumap.engine.verify import HOLDS, is_hollow, judged, lighten, played, worse
 from gpumap.model import replace
 from gpumap.model.measurements import PHASES
 from gpumap.training import steps
-from gpumap.training.jobs import EPOCH, job_of
-from gpumap.training.network import ITEM, Network, Order
+from gpumap.training.jobs import job_of
+from gpumap.training.network import ITEM, Network
 from gpumap.training.ranks import RankTraining
 from gpumap.training.steps import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpumap.backends.base import Buffer, Clock, Session
+    from gpumap.backends.base import Buffer, Session
     from gpumap.bench.exchanges import Command
     from gpumap.bench.process_ranks import ProcessRanks
     from gpumap.comm.base import ProcessComm
@@ -97,13 +98,6 @@ class Training(Iteration):
 # --- the devices of this process
 
 
-def hollow_batch(network: Network, numbers: Array) -> tuple[Any, Any]:
-    """Return arrays without data, of the shapes of so many examples."""
-    widths = network.inputs, network.last.units
-    x, y = (hollow_array((len(numbers), width)) for width in widths)
-    return x, y
-
-
 class LocalWorkers(Local):
     """A worker for each session; several trainings of one group share them, one after the other."""
 
@@ -116,9 +110,8 @@ class LocalWorkers(Local):
     ) -> None:
         """Take the sessions by name; of a plan there are none. `library` does the exchange."""
         self.comm = comm
-        self._sessions, self._clock, self._library = sessions, clock, library
+        self._sessions, self._clock, self._library = sessions, clock or Clock(), library
         self._workers: dict[str, Worker] = {}
-        self._light = any(is_hollow(session, sys.maxsize) for session in sessions.values())
 
     def skip(self, bindings: Sequence[Binding]) -> Reason | None:
         """Return why they cannot train."""
@@ -135,14 +128,10 @@ class LocalWorkers(Local):
 
     def command(self, job: Job) -> Command:
         """Take memory for a job on every worker; return what lets all of them do something."""
-        assert self._clock is not None  # a plan alone has none
         clock = self._clock
         workers = [self._worker(name, job) for name in job.spec.names]
         ranks = Ranks(len(workers), self._join, clock)
-        if self._is_hollow(job):
-            network = cast("Network", job.network)  # a user's network is never hollow
-            data = Order(EPOCH, job.params.seed, partial(hollow_batch, network))
-            job = replace(job, data=data, hollow=True)
+        job = replace(job, hollow=is_hollow(workers[0].session, _nbytes(job)))
 
         def make(comm: Threads) -> RankTraining:
             worker, number = workers[comm.rank], comm.rank
@@ -159,30 +148,25 @@ class LocalWorkers(Local):
 
     def played(self, work: Iteration, job: Job) -> Iteration:
         """Return a job's iteration; where results are scripted, one that computes none."""
-        nbytes = ITEM * job.network.parameters
-        first = self._sessions[job.spec.names[0]]
-        return played(work, first, nbytes) if self._is_hollow(job) else work
+        return played(work, self._sessions[job.spec.names[0]], _nbytes(job))
 
     def _join(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
         """Return the exchange of a buffer of each rank."""
-        sessions = [buffer.session for buffer in buffers]
         if algorithm == "native" and self._library is not None:
-            return self._library(sessions).exchange(buffers)
-        return exchange(algorithm, sessions, buffers)
-
-    def _is_hollow(self, job: Job) -> bool:
-        """Return whether a scripted device has no data for a job; what it learns it computes."""
-        network: Any = job.network
-        large = self._light and ITEM * network.parameters > HOLDS
-        return large and isinstance(network, Network) and not job.params.learn
+            return self._library([buffer.session for buffer in buffers]).exchange(buffers)
+        return exchange(algorithm, buffers)
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:
-            if self._light:  # what computes holds all that it learns from
-                holds = HOLDS if self._is_hollow(job) else sys.maxsize
-                lighten(self._sessions[name], holds)
+            learns = not isinstance(job.network, Network) or job.params.learn
+            if learns or _nbytes(job) <= HOLDS:  # what computes holds all that it learns from
+                lighten(self._sessions[name], sys.maxsize)
             self._workers[name] = Worker(name, self._sessions[name], job)
         return self._workers[name]
+
+
+def _nbytes(job: Job) -> int:
+    return ITEM * job.network.parameters
 
 
 # --- processes
@@ -191,25 +175,22 @@ class LocalWorkers(Local):
 class TrainingMaker:
     """Makes this rank's part of each training; all share one worker."""
 
-    def __init__(self, params: Params, clock: Clock, parts: dict[int, ProcessComm | None]) -> None:
-        """Take what lasts: `parts` are the first ranks alone, by how many they are."""
-        self._params, self._clock, self._parts = params, clock, parts
+    def __init__(self, params: Params, clock: Clock) -> None:
+        self._params, self._clock = params, clock
+        self._parts: dict[int, ProcessComm] = {}  # the first ranks alone, by how many they are
         self._worker: Worker | None = None
 
     def __call__(self, spec: Spec, comm: ProcessComm, session: Session) -> RankTraining | None:
         """Return this rank's part, if it has one; collective."""
         size = len(spec.names)
-        if size not in self._parts:
-            self._parts[size] = part = comm if size == comm.size else comm.part(size)
-            aside = comm.part(size)  # a group is made by all ranks, whether they are in it or not
-            if part is not None and aside is not None:
-                part.aside = aside
-        part = self._parts[size]
-        if part is None:
+        if size not in self._parts:  # made by all ranks, whether they are in it or not
+            self._parts[size] = comm if size == comm.size else comm.part(size)
+            self._parts[size].aside = comm.aside
+        if comm.rank >= size:
             return None
-        job = job_of(
-            self._params, spec
-        )  # a user's class may fail, and others are past what is common
+        job = job_of(self._params, spec)  # a user's class may fail: others are past what is common
         if self._worker is None:
             self._worker = Worker(spec.names[comm.rank], session, job)
-        return RankTraining(job, part, self._worker, self._clock, str(session.device.ref))
+        return RankTraining(
+            job, self._parts[size], self._worker, self._clock, str(session.device.ref)
+        )

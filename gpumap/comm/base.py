@@ -12,12 +12,10 @@ array, and gets two numbers; rank 0 knows which rank calls.
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpumap.backends.base import destination
 from gpumap.comm.algorithms import STEPS
@@ -26,26 +24,13 @@ from gpumap.dtypes import Array, np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.backends.base import Buffer, Mark, Session
+    from gpumap.backends.base import Buffer, Session
     from gpumap.comm.algorithms import Ends
 
     Ask = Callable[..., tuple[int, int]]  # of a number, and of an array that it may change
     Served = Callable[[int, int, Array | None], tuple[int, int]]  # of the rank that calls, too
 
-
-@dataclass(frozen=True, slots=True)
-class RankInfo:
-    """A row of the rank table: number, name, host and process."""
-
-    rank: int
-    name: str  # of its entry in the map
-    host: str
-    process: int
-
-    @property
-    def label(self) -> str:
-        """Return the rank's name in messages: ``node/name (rank 1, process 4711)``."""
-        return f"{self.host}/{self.name} (rank {self.rank}, process {self.process})"
+T = TypeVar("T")
 
 
 class Comm(Protocol):
@@ -64,8 +49,10 @@ class Comm(Protocol):
     def barrier(self) -> None:
         """Return when every rank has come here."""
 
-    def meet(self, session: Session, then: Callable[[], object] | None = None) -> Sequence[Mark]:
-        """Come together with every rank; return the marks at which all are there.
+    def meet(
+        self, session: Session, mark: Callable[[], T], then: Callable[[], object]
+    ) -> Sequence[T]:
+        """Come together with every rank; return what `mark` returns when all are there.
 
         `then` is an exchange, as `summing` returns it, to be done or queued.
         """
@@ -104,8 +91,8 @@ class ProcessComm(Comm, Protocol):
 
     failures: tuple[type[Exception], ...]  # raised where another rank is gone
 
-    def part(self, size: int) -> ProcessComm | None:
-        """Return the first ranks as an engine of their own, on each of them; collective.
+    def part(self, size: int) -> ProcessComm:
+        """Return the first ranks as an engine of their own; collective, of use on these alone.
 
         A thread may use it beside another one that uses this engine.
         """
@@ -122,14 +109,15 @@ class ProcessComm(Comm, Protocol):
     def close(self) -> None:
         """Leave the other ranks."""
 
-    def meet(self, session: Session, then: Callable[[], object] | None = None) -> Sequence[Mark]:
+    def meet(
+        self, session: Session, mark: Callable[[], T], then: Callable[[], object]
+    ) -> Sequence[T]:
         """Wait for this rank's device, and for every other rank; exchange."""
         session.synchronize()
         self.barrier()
-        mark = session.mark()
-        if then is not None:
-            then()
-        return (mark,)
+        there = mark()
+        then()
+        return (there,)
 
     def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
         """Return the exchange of a buffer: in place where the engine can, else by the host.
@@ -151,49 +139,42 @@ class ProcessComm(Comm, Protocol):
 
         return by_host
 
-    def again(self) -> ProcessComm:
-        """Return the same ranks as an engine of their own, as `part`."""
-        every = self.part(self.size)
-        assert every is not None  # this rank is one of them
-        return every
-
     @cached_property
     def aside(self) -> ProcessComm:
         """The same ranks, for what rank 0 serves."""
-        return self.again()
+        return self.part(self.size)
 
     @contextmanager
     def serve(self, served: Served) -> Iterator[Ask]:
         """Serve by a thread of rank 0."""
-        aside, lock, failure = self.aside, threading.Lock(), list[BaseException]()
+        aside, lock = self.aside, threading.Lock()
 
         def remote(number: int, array: Array | None = None) -> tuple[int, int]:
             aside.send((self.rank, number), 0, array)
             answer: tuple[int, int] = aside.receive(array)[0]
             return answer
 
-        if self.rank:
-            yield remote
-            return
-
         def own(number: int, array: Array | None = None) -> tuple[int, int]:
             with lock:
                 return served(0, number, array)
 
-        def work() -> None:
-            try:
-                _serve(aside, served, lock)
-            except BaseException as error:  # noqa: BLE001 - it is said, and ends all ranks
-                sys.excepthook(type(error), error, error.__traceback__)
-                self.abort()  # those that wait for an answer would wait for ever
-                failure.append(error)
+        def serve_others() -> None:
+            """Serve the other ranks until no second number was answered to each."""
+            left = self.size - 1
+            while left:
+                (rank, number), array = aside.receive()
+                with lock:
+                    answer = served(rank, number, array)
+                left -= array is None and not answer[1]
+                aside.send(answer, rank, array)
 
-        thread = threading.Thread(target=work, daemon=True)
+        if self.rank:
+            yield remote
+            return
+        thread = threading.Thread(target=serve_others, daemon=True)
         thread.start()
         yield own
         thread.join()
-        if failure:
-            raise failure[0]
 
 
 def exchange(algorithm: str, comm: ProcessComm, array: Array) -> Callable[[], None]:
@@ -247,14 +228,3 @@ def on_stream(session: Session, exchange: Callable[[], object]) -> Callable[[], 
             exchange()
 
     return queued
-
-
-def _serve(comm: ProcessComm, served: Served, lock: threading.Lock) -> None:
-    """Serve the other ranks until no second number was answered to each."""
-    left = comm.size - 1
-    while left:
-        (rank, number), array = comm.receive()
-        with lock:
-            answer = served(rank, number, array)
-        left -= array is None and not answer[1]
-        comm.send(answer, rank, array)

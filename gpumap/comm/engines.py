@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 OURS = "gpumap run"  # as the launcher of its processes
 _LIMIT = 1800.0  # seconds in which a rank must come: PyTorch's own
-_MEETING = {"MASTER_ADDR": "the host of rank 0", "MASTER_PORT": "a free port there"}
 
 
 def engine_of(launch: Launch | None, env: Mapping[str, str]) -> str:
@@ -25,9 +24,7 @@ def engine_of(launch: Launch | None, env: Mapping[str, str]) -> str:
     return "torch" if slurm or by in (OURS, "torchrun") else "mpi"
 
 
-def joined(
-    engine: str, launch: Launch | None, env: Mapping[str, str], limit: float = _LIMIT
-) -> ProcessComm:
+def joined(engine: str, launch: Launch | None, limit: float = _LIMIT) -> ProcessComm:
     """Return all ranks of a launch, which must come within `limit` seconds.
 
     Raises:
@@ -49,7 +46,4 @@ def joined(
         raise QuestionError(message, fix)
     from gpumap.comm.torch import Torch
 
-    if missing := [name for name in _MEETING if not env.get(name)]:
-        message = f"{missing[0]} is not set, and ranks of torch.distributed meet there"
-        raise QuestionError(message, f"let every rank have {_MEETING[missing[0]]} in it")
     return Torch(launch.rank, launch.size, limit)

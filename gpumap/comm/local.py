@@ -18,7 +18,7 @@ from gpumap.dtypes import np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.backends.base import Route, Session
+    from gpumap.backends.base import Route
     from gpumap.comm.algorithms import Step
     from gpumap.dtypes import Dtype
 
@@ -43,16 +43,16 @@ LIBRARIES = ("nccl", "psum")  # how --comm calls what a library of the devices h
 class Ring:
     """The ring of the buffers of several sessions, ready to be queued again and again."""
 
-    def __init__(self, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
         """Take scratch for one slice on each session; `buffers` have one axis each.
 
         Raises:
             Unsupported: a session has no kernels.
             OutOfMemory: there is no room for the scratch.
         """
-        for session in sessions:
+        self._sessions, size = [buffer.session for buffer in buffers], len(buffers)
+        for session in self._sessions:
             require(session, "kernels", "adding what is exchanged")
-        self._sessions, size = tuple(sessions), len(sessions)
         ranks = (ring(rank, size, each, _room(each)) for rank, each in enumerate(buffers))
         self._steps = list(zip(*ranks, strict=True))
 
@@ -87,7 +87,7 @@ def _room(buffer: Buffer) -> Callable[[int], Buffer]:
 class HostSum:
     """The exchange through the host: every buffer comes there, is added, and the sum goes back."""
 
-    def __init__(self, sessions: Sequence[Session], buffers: Sequence[Buffer]) -> None:
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
         """Take host memory for what comes from each session, and for the sum.
 
         The sum has a place of its own: a session that is ahead may send its next numbers while
@@ -96,7 +96,7 @@ class HostSum:
         Raises:
             OutOfMemory: there is no room for it.
         """
-        self._pairs = list(zip(sessions, buffers, strict=True))
+        self._buffers = buffers
         self._staging = [destination(buffer) for buffer in buffers]
         self._total = destination(buffers[0])
 
@@ -107,20 +107,18 @@ class HostSum:
         return frozenset()
 
     def _exchange(self) -> None:
-        for (session, buffer), array in zip(self._pairs, self._staging, strict=True):
-            session.download(buffer, array)
-        for session, _ in self._pairs:
-            session.synchronize()
+        for buffer, array in zip(self._buffers, self._staging, strict=True):
+            buffer.session.download(buffer, array)
+        for buffer in self._buffers:
+            buffer.session.synchronize()
         total, *others = self._staging
         with np.errstate(all="ignore"):  # as a device, which warns of nothing
             for other in others if has_data(total) else ():
                 total = np.add(total, other, out=self._total)
-        for session, buffer in self._pairs:
-            session.upload(total, buffer)
+        for buffer in self._buffers:
+            buffer.session.upload(total, buffer)
 
 
-def exchange(
-    algorithm: str, sessions: Sequence[Session], buffers: Sequence[Buffer]
-) -> HostSum | Ring:
+def exchange(algorithm: str, buffers: Sequence[Buffer]) -> HostSum | Ring:
     """Return the exchange of one buffer of each session by `host` or `ring`."""
-    return (HostSum if algorithm == "host" else Ring)(sessions, buffers)
+    return (HostSum if algorithm == "host" else Ring)(buffers)

@@ -61,11 +61,10 @@ class Mpi(ProcessComm):
         self.rank, self.size = int(native.Get_rank()), int(native.Get_size())
         self._sent: list[tuple[Any, Array]] = []
 
-    def part(self, size: int) -> Mpi | None:
-        """Return the first ranks, on each of them; AbsentError where MPI is for one thread."""
+    def part(self, size: int) -> Mpi:
+        """Return the first ranks; AbsentError where not all threads may use MPI at once."""
         require_threads()
-        native = self.native.Split(int(self.rank >= size), self.rank)
-        return Mpi(native) if self.rank < size else None
+        return Mpi(self.native.Split(int(self.rank >= size), self.rank))
 
     def broadcast(self, what: Any = None) -> Any:
         """Return the object of rank 0, on every rank."""

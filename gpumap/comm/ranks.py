@@ -84,30 +84,17 @@ def launched(env: Mapping[str, str]) -> Launch | None:
 def ranks_of_node(launch: Launch, env: Mapping[str, str]) -> int | None:
     """Return how many ranks of a launch are on this node; None where its variables do not tell.
 
-    Slurm counts by the step; SLURM_NTASKS_PER_NODE is what a job has requested.
+    Slurm counts by the step, as in 4(x2), and tells where all nodes have as many;
+    SLURM_NTASKS_PER_NODE is what a job has requested.
     """
+    if launch.by == "Flux":
+        return launch.size if env.get("FLUX_JOB_NNODES") == "1" else None
     if launch.by != "Slurm":
-        alone = env.get("FLUX_JOB_NNODES") == "1" and launch.by == "Flux"
-        return launch.size if alone else launch.local_size
-    node = env.get("SLURM_NODEID", "")
-    if node.isdecimal() and (count := _count_of_node(env, int(node), launch.size)) is not None:
-        return count
+        return launch.local_size
+    same = re.fullmatch(r"([0-9]{1,7})(\(x[0-9]+\))?", env.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    if same is not None and int(same[1]) <= launch.size:
+        return int(same[1])
     return launch.size if env.get("SLURM_STEP_NUM_NODES") == "1" else None
-
-
-def _count_of_node(env: Mapping[str, str], node: int, size: int) -> int | None:
-    """Return a node's count in Slurm's list, as in 4(x2),3; None if it is not of `size` ranks."""
-    found, nodes, ranks = None, 0, 0
-    for part in env.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
-        match = re.fullmatch(r"([0-9]{1,7})(?:\(x([0-9]{1,6})\))?", part)
-        if match is None:
-            return None
-        count, times = int(match[1]), int(match[2] or 1)
-        if nodes <= node < nodes + times:
-            found = count
-        nodes += times
-        ranks += count * times
-    return found if ranks == size else None
 
 
 def without_ranks(env: Mapping[str, str]) -> dict[str, str]:

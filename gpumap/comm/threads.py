@@ -14,23 +14,25 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpumap.comm.local import exchange
 from gpumap.dtypes import Array, np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from gpumap.backends.base import Buffer, Clock, Mark, Session
+    from gpumap.backends.base import Buffer, Clock, Session
     from gpumap.comm.base import Ask, Served
     from gpumap.comm.local import Exchange
 
     Join = Callable[[str, Sequence[Buffer]], Exchange]
 
 
+T = TypeVar("T")
 _GRACE = 10.0  # seconds that ranks have to end their steps after an interrupt
 
 
@@ -50,7 +52,7 @@ class _Turns:
         self._asleep: dict[int, float] = {}  # and of those that wait
         self._go = [threading.Semaphore(0) for _ in range(size)]
         self._running = 0
-        self._last = self._free = 0.0  # when the last rank has ended; when none is served
+        self._last = 0.0  # when the last rank has ended
 
     def start(self) -> None:
         """Let all ranks begin now; the first one when `begin` was called for it."""
@@ -87,13 +89,6 @@ class _Turns:
         now = self._clock.now()
         self._ready |= {rank: max(moment, now) for rank, moment in self._asleep.items()}
         self._asleep = {}
-
-    @contextmanager
-    def serving(self) -> Iterator[None]:
-        """Serve a rank when those that came before it were served."""
-        self._clock.reach(self._free)
-        yield
-        self._free = self._clock.now()
 
     def _pause(self, where: dict[int, float]) -> None:
         """Let the earliest rank go on; return when it is this one."""
@@ -133,15 +128,14 @@ class Threads:
         """Return when every rank has come here."""
         self.gather(None)
 
-    def meet(self, session: Session, then: Callable[[], object] | None = None) -> Sequence[Mark]:
-        """Return the marks of all devices, without waiting for them; the last one exchanges."""
+    def meet(self, _: Session, mark: Callable[[], T], then: Callable[[], object]) -> Sequence[T]:
+        """Return the marks of all ranks, waiting for no device; the last one exchanges."""
 
-        def marked(every: list[Mark]) -> Sequence[Mark]:
-            if then is not None:
-                then()
-            return tuple(every)
+        def marked(every: list[T]) -> Sequence[T]:
+            then()
+            return every
 
-        marks: Sequence[Mark] = self._meet(session.mark(), marked)
+        marks: Sequence[T] = self._meet(mark(), marked)
         return marks
 
     def allreduce(self, array: Array) -> Callable[[], None]:
@@ -187,7 +181,7 @@ class Threads:
 
         def ask(number: int, array: Array | None = None) -> tuple[int, int]:
             self._check()
-            with ranks.monitor, ranks.serving():
+            with ranks.monitor:
                 answer: tuple[int, int] = first(self.rank, number, array)
                 return answer
 
@@ -224,7 +218,7 @@ class Threads:
 class Ranks:
     """So many ranks of one process, which keep their threads; and what these share."""
 
-    def __init__(self, size: int, join: Join, clock: Clock | None = None) -> None:
+    def __init__(self, size: int, join: Join = exchange, clock: Clock | None = None) -> None:
         """Get ready for ranks.
 
         Args:
@@ -235,7 +229,6 @@ class Ranks:
         self.size, self.join = size, join
         self._turns = _Turns(clock, size) if clock is not None and clock.scripted else None
         self.monitor: threading.Condition | _Turns = self._turns or threading.Condition()
-        self.serving = self._turns.serving if self._turns else nullcontext
         self.failed = False
         self.come: dict[int, Any] = {}  # what each rank has brought to this meeting
         self.meetings = 0

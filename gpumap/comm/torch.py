@@ -6,7 +6,6 @@ for one rank, and heartbeats, go through it.
 
 from __future__ import annotations
 
-import copy
 import pickle
 import time
 from datetime import timedelta
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from gpumap.comm.algorithms import Ends
 
-_FIX = "look at the output of the other ranks; they meet at MASTER_ADDR and MASTER_PORT"
+_FIX = "look at the other ranks: all meet at MASTER_ADDR, the host of rank 0, and MASTER_PORT"
 _SHOWN = 200  # characters of PyTorch's message
 _NAMED = 16  # ranks of those that are missing
 _PATIENCE = 0.7  # of the time limit, after which it is said who does not come
@@ -54,34 +53,41 @@ class Torch(ProcessComm):
     name = "torch"
     failures: tuple[type[Exception], ...] = (RuntimeError,)  # all of torch.distributed's are
 
-    def __init__(self, rank: int, size: int, limit: float) -> None:
+    def __init__(
+        self, rank: int, size: int, limit: float, part: tuple[Any, Any] | None = None
+    ) -> None:
         """Meet the other ranks; where the program itself has, by a group of the same ranks.
 
         Args:
             rank: of this process.
             size: how many ranks there are.
             limit: seconds in which all must come, and each exchange must end.
+            part: the store and the group of ranks that have met.
 
         Raises:
             AbsentError: PyTorch is not there, or a rank does not come.
         """
         self._torch, self.rank, self.size = load(), rank, size
         self._dist = self._torch.distributed
-        self._arrays = 0  # that were sent
-        self._limit, self._group = timedelta(seconds=limit), None  # of all ranks
+        self._arrays = self._parts = 0  # that were sent; that were made
+        self._limit = timedelta(seconds=limit)
         self._sent: list[tuple[str, Any, Array]] = []
         self._room = np.zeros(_SMALL, np.uint8)
         self._engines = {"cpu": "gloo", **dict(self._accelerators())}
         self._which = ",".join(f"{device}:{by}" for device, by in self._engines.items())
         try:
-            self._store = self._own_store() if self._dist.is_initialized() else self._start()
+            self._store, self._group = part or self._joined()
             self._store.queue_len(f"to/{rank}")  # not every store has queues
         except (RuntimeError, ValueError) as error:
             first = str(error).partition("\n")[0][:_SHOWN]
             raise AbsentError(f"torch.distributed does not start: {first}", _FIX) from error
 
-    def _start(self) -> Any:
-        """Start torch.distributed; return its store."""
+    def _joined(self) -> tuple[Any, Any]:
+        """Start torch.distributed; where the program has, take a group of this engine's own."""
+        if self._dist.is_initialized():
+            group = self._dist.new_group(timeout=self._limit, backend=self._which)
+            store = self._dist.distributed_c10d._get_default_store()  # noqa: SLF001 - no other way
+            return self._dist.PrefixStore("gpumap", store), group
         seconds = _PATIENCE * self._limit.total_seconds()
         meeting = timedelta(seconds=seconds)
         store, *_ = next(self._dist.rendezvous("env://", self.rank, self.size, timeout=meeting))
@@ -89,13 +95,7 @@ class Torch(ProcessComm):
         self._dist.init_process_group(
             self._which, store=store, rank=self.rank, world_size=self.size, timeout=self._limit
         )
-        return store
-
-    def _own_store(self) -> Any:
-        """Return a part of the program's store; exchange by a group of this engine's own."""
-        self._group = self._dist.new_group(timeout=self._limit, backend=self._which)
-        store = self._dist.distributed_c10d._get_default_store()  # noqa: SLF001 - no other way
-        return self._dist.PrefixStore("gpumap", store)
+        return store, None
 
     def _meet(self, store: Any, seconds: float) -> None:
         """Wait for all ranks; raises AbsentError with those that do not come."""
@@ -116,23 +116,13 @@ class Torch(ProcessComm):
             if getattr(self._torch, device).is_available() and has_engine():
                 yield device, engine
 
-    def part(self, size: int) -> Torch | None:
-        """Return the first ranks, on each of them."""
+    def part(self, size: int) -> Torch:
+        """Return the first ranks."""
         group = self._dist.new_group([*range(size)], timeout=self._limit, backend=self._which)
-        parts = self._store.add(f"parts/{self.rank}", 1)  # as many on every rank
-        if self.rank >= size:
-            return None
-        result = copy.copy(self)
+        self._parts += 1  # as many on every rank
         # a connection of its own: one that waits for an object does nothing else
-        store = self._dist.PrefixStore(f"part/{parts}", self._store.clone())
-        result._become(size, group, store)  # noqa: SLF001 - its own kind
-        return result
-
-    def _become(self, size: int, group: Any, store: Any) -> None:
-        """Exchange by a group from now on, in which nothing was sent yet."""
-        self.size, self._group, self._store = size, group, store
-        self._arrays, self._sent, self._room = 0, [], np.zeros(_SMALL, np.uint8)
-        self.__dict__.pop("aside", None)  # of the ranks that this was copied from
+        store = self._dist.PrefixStore(f"part/{self._parts}", self._store.clone())
+        return Torch(self.rank, size, self._limit.total_seconds(), (store, group))
 
     def broadcast(self, what: Any = None) -> Any:
         """Return the object of rank 0, on every rank.

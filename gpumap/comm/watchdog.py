@@ -20,7 +20,8 @@ from gpumap.machine.process_control import caught, stat_fields
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.comm.base import ProcessComm, RankInfo
+    from gpumap.comm.base import ProcessComm
+    from gpumap.model import Rank
 
 
 _POLL = 0.1  # seconds between two polls
@@ -43,18 +44,12 @@ def stopped_siblings(process: int) -> list[int]:
 
 
 @contextmanager
-def heartbeats(beats: ProcessComm, limit: float, late: Callable[[], None]) -> Iterator[None]:
-    """Send heartbeats of a rank to rank 0 by `beats`, which is for these alone.
-
-    Where rank 0 has not ended the run within its time limit, `late` is called.
-    """
-    over, end = threading.Event(), time.monotonic() + limit
+def heartbeats(beats: ProcessComm) -> Iterator[None]:
+    """Send heartbeats of a rank to rank 0 by `beats`, which is for these alone."""
+    over = threading.Event()
 
     def send() -> None:
         while not over.wait(_HEARTBEAT):
-            if time.monotonic() > end:
-                late()
-                return
             with suppress(*beats.failures):
                 beats.send(beats.rank, 0)
 
@@ -77,15 +72,16 @@ class Watch:
     def __init__(
         self,
         beats: ProcessComm,
-        table: Sequence[RankInfo],
-        lost: Callable[[Sequence[RankInfo]], None],
-        late: Callable[[Sequence[RankInfo]], None],
+        table: Sequence[Rank],
+        lost: Callable[[Sequence[Rank]], None],
+        late: Callable[[Sequence[Rank]], None],
     ) -> None:
         self._beats, self._late = beats, late
         self._others = tuple(table[1:])
-        self._here = [info for info in self._others if info.host == table[0].host]
+        self._here = [rank for rank in self._others if rank.host == table[0].host]
         self._lost = lost
-        self._last_heartbeat = dict.fromkeys((info.rank for info in self._others), time.monotonic())
+        numbers = (rank.number for rank in self._others)
+        self._last_heartbeat = dict.fromkeys(numbers, time.monotonic())
         self._over = threading.Event()
         self._signals, self._pipe = ExitStack(), -1
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -102,22 +98,22 @@ class Watch:
             self._thread.join()
         self._signals.close()
 
-    def silent(self) -> list[RankInfo]:
+    def silent(self) -> list[Rank]:
         """Return the ranks that are stopped, or have sent no heartbeat for a while."""
         now = time.monotonic()
         return [
-            info
-            for info in self._others
-            if now - self._last_heartbeat[info.rank] > SILENT
-            or (info in self._here and state(info.process) == "T")
+            rank
+            for rank in self._others
+            if now - self._last_heartbeat[rank.number] > SILENT
+            or (rank in self._here and state(rank.process) == "T")
         ]
 
-    def dead(self) -> list[RankInfo]:
+    def dead(self) -> list[Rank]:
         """Return the ranks of this machine that have ended."""
-        return [info for info in self._here if state(info.process) in (None, "Z", "X")]
+        return [rank for rank in self._here if state(rank.process) in (None, "Z", "X")]
 
     def _watch(self) -> None:
-        known: list[RankInfo] = []
+        known: list[Rank] = []
         before, listened = time.monotonic(), 0.0
         while not self._over.wait(_POLL):
             now = time.monotonic()
@@ -135,7 +131,7 @@ class Watch:
                 while self._beats.waiting():
                     self._last_heartbeat[self._beats.receive()[0]] = now
             silent = self.silent()
-            if late := [info for info in silent if info not in known]:
+            if late := [rank for rank in silent if rank not in known]:
                 self._late(late)
             known = silent
 

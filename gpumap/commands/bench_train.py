@@ -29,12 +29,6 @@ _STEPS = 10_000_000
     help="How the devices train together: bsp, easgd, gosgd; several are compared.",
 )
 @setting(
-    "--average",
-    type=click.Choice(["gradients", "parameters"]),
-    default="gradients",
-    help="BSP: average the gradients or the parameters.",
-)
-@setting(
     "--tau",
     type=click.IntRange(1, _STEPS),
     default=10,
@@ -67,12 +61,12 @@ _STEPS = 10_000_000
 @setting(
     "--optimizer",
     metavar="NAME",
-    help="sgd, momentum or adam.  [default: the preset's, sgd with --network]",
+    help="sgd or adam.  [default: the preset's, sgd with --network]",
 )
 @setting(
     "--rate",
     type=click.FloatRange(0, min_open=True),
-    help="The learning rate.  [default: sgd 0.1, momentum 0.01, adam 0.0001]",
+    help="The learning rate.  [default: sgd 0.1, adam 0.0001]",
 )
 @setting(
     "--algorithm",

@@ -244,14 +244,6 @@ def sgd(w: Any, g: Any, rate: float) -> None:
     w -= _as(g, rate) * g
 
 
-@_by_parts("buffer", "buffer", "buffer", "scalar", "scalar")
-def momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> None:
-    """Let v be decay v + g, and take rate v from w."""
-    v *= _as(v, decay)
-    v += g
-    w -= _as(v, rate) * v
-
-
 @_by_parts("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4)
 def adam(
     w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float

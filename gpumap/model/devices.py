@@ -328,6 +328,12 @@ class Rank(Struct, frozen=True, rename={"number": "rank", "local": "local_rank"}
     process: Natural
     binding: Binding | None
 
+    @property
+    def label(self) -> str:
+        """Return the rank's name in messages: ``node/name (rank 1, process 4711)``."""
+        name = self.binding.name if self.binding else "?"
+        return f"{self.host}/{name} (rank {self.number}, process {self.process})"
+
 
 class Process(Struct, frozen=True):
     """Another process, and the cores that it kept busy.

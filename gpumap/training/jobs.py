@@ -105,7 +105,7 @@ class Job:
         Where gradients are averaged it is its share of the whole batch, so that they sum up to the
         mean; else that of the worker's own part.
         """
-        whole = self.rule.name == "bsp" and self.rule.average == "gradients"
+        whole = not self.rule.asynchronous
         return 1.0 / (self.batch if whole else max(self.counts[worker], 1))
 
     def first(self, step: int, worker: int) -> int:
@@ -114,21 +114,21 @@ class Job:
 
     def part(self, first: int, worker: int) -> tuple[Any, Any]:
         """Return a worker's examples of a step, from position `first` on."""
-        return self.data.batch(self.data.numbers(first, first + self.counts[worker]))
+        count, network = self.counts[worker], cast("Any", self.network)
+        if self.hollow:  # a network of layers
+            x, y = (hollow_array((count, n)) for n in (network.inputs, network.last.units))
+            return x, y
+        return self.data.batch(self.data.numbers(first, first + count))
 
     @property
     def probes(self) -> int:
         """Return how many examples verify the gradients of all workers."""
-        return sum(map(self.probed, range(len(self.counts))))
-
-    def probed(self, worker: int) -> int:
-        """Return how many examples of a worker verify its gradient."""
-        return min(self.counts[worker], PROBE)
+        return sum(min(count, PROBE) for count in self.counts)
 
     def probe(self, worker: int) -> tuple[Any, Any]:
         """Return a few examples of a worker's, to verify its gradient on."""
         start = sum(self.counts[:worker])
-        return self.data.batch(self.data.numbers(start, start + self.probed(worker)))
+        return self.data.batch(self.data.numbers(start, start + min(self.counts[worker], PROBE)))
 
 
 @lru_cache(maxsize=1)  # of forty million numbers one copy is enough; read-only

@@ -27,15 +27,16 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.comm.engines import engine_of, joined
 from gpumap.comm.ranks import launched
+from gpumap.comm.threads import Ranks
 from gpumap.dtypes import Array, np
-from gpumap.errors import DtypeError, GpumapError, QuestionError, ShapeError, SourceError
+from gpumap.errors import DtypeError, GpumapError, QuestionError, ShapeError
 from gpumap.files import write_atomic
 from gpumap.training.optimizers import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpumap.comm.base import ProcessComm
+    from gpumap.comm.base import Comm
 
 
 _SUMMED = ("f2", "f4", "f8")
@@ -62,9 +63,7 @@ def broadcast(arrays: Iterable[Any]) -> list[Any]:
         ShapeError, DtypeError: the arrays of a rank are others than those of rank 0, or no arrays.
     """
     given, result, _ = _same("broadcast", arrays)
-    comm = world()
-    copies = [np.array(array, order="C") for array in result]
-    copies = copies if comm is None else comm.broadcast(copies)
+    copies = world().broadcast([np.array(array, order="C") for array in result])
     return [_as(each, array) for each, array in zip(given, copies, strict=True)]
 
 
@@ -84,13 +83,10 @@ def average(arrays: Iterable[Any], weight: float = 1.0) -> list[Any]:
     largest = max(weights)
     if not largest:
         raise QuestionError("the weights of all ranks are 0", "give each rank its examples")
-    comm = world()
-    if comm is None:
-        return [_as(each, np.array(array)) for each, array in zip(given, result, strict=True)]
     flat = np.concatenate([np.zeros(0, np.float32), *(array.reshape(-1) for array in result)])
     share = weight / largest / sum(each / largest for each in weights)  # no sum above a float
     flat = flat * flat.dtype.type(share) if share else np.zeros_like(flat)
-    comm.allreduce(flat)()
+    world().allreduce(flat)()
     stops = np.cumsum([array.size for array in result])
     parts = np.split(flat, stops[:-1]) if result else []
     return [
@@ -112,7 +108,7 @@ def checkpoint(path: str | Path, arrays: Mapping[str, Any] | Sequence[Any]) -> N
         if not rank():
             _write(Path(path), arrays)
 
-    _gather("checkpoint", write, SourceError)
+    _gather("checkpoint", write)
 
 
 def scaled_rate(rate: float, step: int = 0, warmup: int = 0) -> float:
@@ -135,16 +131,16 @@ def _write(path: Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 @cache
-def world() -> ProcessComm | None:
-    """Return all ranks; None where this process runs alone.
+def world() -> Comm:
+    """Return all ranks; where this process runs alone, that one.
 
     Raises:
         AbsentError: a launcher has started several, and its engine cannot be used.
     """
     launch = launched(os.environ)
     if launch is None or launch.size == 1:
-        return None
-    comm = joined(engine_of(launch, os.environ), launch, os.environ)
+        return Ranks(1).comms[0]
+    comm = joined(engine_of(launch, os.environ), launch)
     hook = sys.excepthook
 
     def abort(*error: Any) -> None:
@@ -178,14 +174,11 @@ def _same(
     return given, result, [each for _, each in every]
 
 
-def _gather(
-    call: str, action: Callable[[], Any], kind: type[GpumapError] = DtypeError
-) -> list[Any]:
+def _gather(call: str, action: Callable[[], Any]) -> list[Any]:
     """Return what an action comes to on all ranks; raise on all of them what is wrong on one.
 
     Raises:
-        GpumapError: the problem of this rank, or of the first that has one; what is no GpumapError
-            is raised as one of this kind.
+        GpumapError: the problem of this rank, or of the first that has one.
         QuestionError: the ranks are not in one call.
     """
     problem: GpumapError | None = None
@@ -195,11 +188,9 @@ def _gather(
     except GpumapError as error:
         problem = error
     except Exception as error:  # noqa: BLE001 - of the user's arrays; the others wait
-        problem = kind(f"the arrays cannot be used: {error}", _FIX)
-    comm = world()
+        problem = DtypeError(f"the arrays cannot be used: {error}", _FIX)
     first = problem and problem.diagnostics[0]
-    entry = (call, first and (type(problem), first.message, first.hint), facts)
-    every = [entry] if comm is None else comm.gather(entry)
+    every = world().gather((call, first and (type(problem), first.message, first.hint), facts))
     if problem is not None:
         raise problem
     for number, (other, wrong, _) in enumerate(every):
@@ -223,11 +214,11 @@ def _check_alike(number: int, facts: list[Any], first: list[Any]) -> None:
     if len(facts) != len(first):
         message = f"rank {number} has {len(facts)} arrays, and rank 0 has {len(first)}"
         raise ShapeError(message, _FIX)
-    for place, (one, other) in enumerate(zip(facts, first, strict=False)):
-        for kind, error, what in ((0, ShapeError, "shape"), (1, DtypeError, "dtype")):
-            if one[kind] != other[kind]:
-                message = f"arrays[{place}] has {what} {one[kind]} on rank {number}"
-                raise error(f"{message}, and {other[kind]} on rank 0", _FIX)
+    for place, (one, other) in enumerate(zip(facts, first, strict=True)):
+        if one != other:
+            what = " and ".join(f"{dtype} {shape}" for shape, dtype in (one, other))
+            kind = DtypeError if one[0] == other[0] else ShapeError
+            raise kind(f"arrays[{place}] of rank {number} and of rank 0 are {what}", _FIX)
 
 
 def _host(place: Any, array: Any, types: Sequence[str] = ()) -> Array:

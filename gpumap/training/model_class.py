@@ -35,11 +35,12 @@ from gpumap.training.rules import RuleSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.comm.base import ProcessComm
-    from gpumap.training.rules import Rule
+    from gpumap.comm.base import Comm
 
-_METHODS = ("compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup")
-_HAS = "a ModelClass has params, data, " + ", ".join(_METHODS)
+_NEEDED = (
+    "params", "data", "compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup"
+)  # fmt: skip
+_HAS = f"a ModelClass has {', '.join(_NEEDED)}"
 
 
 class Recorder:
@@ -74,23 +75,20 @@ class Session:
         self._set(broadcast(self._get()))
         self._flat = np.concatenate([each.reshape(-1) for each in self._get()])
         self._recorder = Recorder()
-        self._begun = self._rank_batches = 0  # batches before this epoch; this rank's of it
-        self._asynchronous: Rule | None = None
-        if rule.asynchronous and world() is not None:
-            if self._flat.dtype != np.float32:
-                text = f"{rule.name} exchanges float32, and params are {self._flat.dtype}"
-                raise QuestionError(text, "make them float32, or choose BSP")
-            self._asynchronous = rule.of(self, (1,) * self._ranks, 1, alone=False)
-            self._asynchronous.begin()
+        self._rank_batches = 0  # of this epoch
+        self._asynchronous = rule.asynchronous
+        if rule.asynchronous and self._flat.dtype != np.float32:
+            text = f"{rule.name} exchanges float32, and params are {self._flat.dtype}"
+            raise QuestionError(text, "make them float32, or choose BSP")
+        self._rule = rule.of(self, (1,) * self._ranks, 1, alone=self._ranks == 1)
+        self._rule.begin()
 
     # --- what the rule asks for
 
     @property
-    def comm(self) -> ProcessComm:
+    def comm(self) -> Comm:
         """Return all ranks."""
-        comm = world()
-        assert comm is not None  # one rank alone exchanges nothing
-        return comm
+        return world()
 
     def read(self) -> Array:
         """Return one array of all parameters, with what they are now."""
@@ -130,16 +128,14 @@ class Session:
 
     def epoch(self, number: int) -> dict[str, float | None]:
         """Train and validate an epoch; return losses and errors, the means over all batches."""
-        model, recorder = self._model, self._recorder
-        model.epoch, self._rank_batches = number, 0
+        model, recorder = self._model, Recorder()
+        model.epoch, self._rank_batches, self._recorder = number, 0, recorder
         self._reset("train")
         steps = ceil(self._batches / self._ranks)
-        if self._asynchronous is not None:
-            self._at_own_pace(self._asynchronous, steps)
-        for step in range(0 if self._asynchronous is not None else steps):
-            taken = self._take(self._begun + step * self._ranks + self._rank)
-            self._set(average(self._get(), float(taken)))
-        self._begun += steps * self._ranks
+        if self._asynchronous:
+            self._at_own_pace(steps)
+        else:
+            self._in_step(steps)
         parameters = [array.copy() for array in self._get()]
         self._set(self.trained())
         self._reset("val")
@@ -148,35 +144,32 @@ class Session:
             model.val_iter(count, recorder)
         self._set(parameters)
         model.adjust_hyperp(number)
-        loss, error = _means(recorder.train, 2)
-        val_loss, val_error, top5 = _means(recorder.val, 3)
-        recorder.train, recorder.val = [], []
-        return {
-            "epoch": number,
-            "loss": loss,
-            "error": error,
-            "val_loss": val_loss,
-            "val_error": val_error,
-            "val_error_top5": top5,
-        }
+        trained = _means(recorder.train, "loss", "error")
+        validated = _means(recorder.val, "val_loss", "val_error", "val_error_top5")
+        return {"epoch": number, **trained, **validated}
 
     def trained(self) -> list[Array]:
         """Return the trained parameters, the same on all ranks; by EASGD those of the center."""
-        if self._asynchronous is None:
-            return [array.copy() for array in self._get()]
-        return self._parts(self.comm.broadcast(self._asynchronous.parameters()))
+        return self._parts(self.comm.broadcast(self._rule.parameters()))
 
-    def _at_own_pace(self, rule: Rule, steps: int) -> None:
+    def _in_step(self, steps: int) -> None:
+        """Take as many batches as every other rank."""
+        for step in range(steps):
+            taken = self._take(step * self._ranks + self._rank)
+            self._set(average(self._get(), float(taken)))
+
+    def _at_own_pace(self, steps: int) -> None:
         """Take this rank's share of `steps` batches of all ranks."""
         if not self._rank:
-            rule.server.extend(steps)
+            self._rule.server.taken = self._rule.server.until = 0
+            self._rule.server.extend(steps)
         self.comm.barrier()
-        with self.comm.serve(rule.server.answer) as ask:
+        with self.comm.serve(self._rule.server.answer) as ask:
             while (batch := ask(1))[1]:
-                rule.before_step()
+                self._rule.before_step()
                 self._take(batch[0])
-                rule.after_update(ask)
-        rule.end()
+                self._rule.after_update(ask)
+        self._rule.end()
 
     @property
     def _batches(self) -> int:
@@ -185,7 +178,6 @@ class Session:
 
     def _take(self, place: int) -> bool:
         """Train on the batch at a position; return whether the epoch has one there."""
-        place -= self._begun
         if place >= self._batches:
             return False
         count = self._rank_batches % int(self._model.data.n_batch_train) if self._shards else place
@@ -231,27 +223,24 @@ def _made(modelfile: str, modelclass: str) -> tuple[Any, bool]:
     except (ImportError, AttributeError) as error:
         fix = f"start it in the folder of {modelfile.replace('.', '/')}.py"
         raise QuestionError(f"{modelfile}.{modelclass} cannot be loaded: {error}", fix) from error
-    lacking = [name for name in _METHODS if not callable(getattr(model_class, name, None))]
-    if lacking:
-        raise QuestionError(f"{modelfile}.{modelclass} has no {', no '.join(lacking)}", _HAS)
     shards = bool(inspect.signature(model_class).parameters)
     config = {"rank": rank(), "size": ranks(), "verbose": not rank()}
     model = model_class(config) if shards else model_class()
     if not hasattr(model, "params") and hasattr(model, "build_model"):
         model.build_model()
-    lacking = [name for name in ("params", "data") if not hasattr(model, name)]
-    if lacking or not model.params:
-        raise QuestionError(f"{modelfile}.{modelclass} has no {' and no '.join(lacking)}", _HAS)
+    if lacking := [name for name in _NEEDED if getattr(model, name, []) == []]:
+        raise QuestionError(f"{modelfile}.{modelclass} has no {', no '.join(lacking)}", _HAS)
     takes = inspect.signature(model.compile_iter_fns).parameters
     model.compile_iter_fns(*(("avg",) if takes else ()))
     return model, shards
 
 
-def _means(reported: Sequence[tuple[float, ...]], columns: int) -> list[float | None]:
+def _means(reported: Sequence[tuple[float, ...]], *names: str) -> dict[str, float | None]:
     """Return the mean of each column over the rows of all ranks; None without rows."""
-    rows = np.array(reported, np.float64).reshape(-1, columns)
+    rows = np.array(reported, np.float64).reshape(-1, len(names))
     (sums,) = average([np.append(rows.sum(axis=0), len(rows))])
-    return [float(each / sums[-1]) if sums[-1] else None for each in sums[:-1]]
+    means = [float(each / sums[-1]) if sums[-1] else None for each in sums[:-1]]
+    return dict(zip(names, means, strict=True))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -100,12 +100,6 @@ class Network:
         each = sum(self.widths) + self.last.units + 2 * widest + 1
         return ITEM * (2 * self.parameters + examples * each)
 
-    def about(self) -> Iterator[str]:
-        """Yield a line for each layer."""
-        for layer, (inputs, units) in zip(self.layers, pairwise(self.widths), strict=True):
-            parameters = (inputs + 1) * units
-            yield f"{inputs:6} -> {units:6} {layer.activation:8} {parameters:12,} parameters"
-
     def blocks(self) -> Iterator[slice]:
         """Yield where each layer's parameters are."""
         return (slice(weights.start, biases.stop) for weights, biases, _ in self.slots)

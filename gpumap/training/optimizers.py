@@ -1,8 +1,6 @@
 """Optimizers: how a gradient changes parameters, and the rate of it.
 
 sgd        w -= rate g
-momentum   v = 0.9 v + g; w -= rate v: what is remembered knows no rate, so that a new rate needs
-           no correction of it (Goyal et al., arXiv:1706.02677, remark 2 and equation 9)
 adam       Kingma & Ba, arXiv:1412.6980, with both corrections in the rate (the end of its
            section 2), beta 0.9 and 0.999; epsilon is Keras' 1e-7
 """
@@ -15,10 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Session
 
-DECAY = 0.9
 FIRST, SECOND, EPSILON = 0.9, 0.999, 1e-7
-STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # arrays that each remembers
-RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 1e-4}  # to begin with
+STATES = {"sgd": 0, "adam": 2}  # arrays that each remembers
+RATES = {"sgd": 0.1, "adam": 1e-4}  # to begin with
 OPTIMIZERS = tuple(STATES)
 
 
@@ -42,9 +39,7 @@ class Optimizer:
         """Queue one step."""
         self.steps += 1
         constants: tuple[float, ...] = (rate,)
-        if self._name == "momentum":
-            constants = rate, DECAY
-        elif self._name == "adam":
+        if self._name == "adam":
             rate *= math.sqrt(1.0 - SECOND**self.steps) / (1.0 - FIRST**self.steps)
             constants = rate, 1.0 - FIRST, 1.0 - SECOND, EPSILON
         operands = weights, *self.state, gradient, *constants
@@ -55,6 +50,6 @@ def scaled(rate: float, workers: int, step: int, warmup: int) -> float:
     """Return the rate of a step of several workers: linear in them, after a warm-up.
 
     Over the first `warmup` steps it grows by the same factor each, from `rate` to `rate` times
-    `workers` (Theano-MPI's warm-up; the rule is Goyal et al.'s, section 2.1).
+    `workers` (Theano-MPI's warm-up; the rule is Goyal et al.'s, arXiv:1706.02677, section 2.1).
     """
     return rate * math.pow(workers, min(step / warmup, 1.0) if warmup else 1.0)

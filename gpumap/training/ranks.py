@@ -12,10 +12,9 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gpumap.comm.base import Staging
-from gpumap.dtypes import Array, np
 from gpumap.engine.verify import judged, worse
 from gpumap.errors import GpumapError
 from gpumap.model.measurements import PHASES
@@ -26,15 +25,13 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Clock, Mark
     from gpumap.comm.base import Ask, Comm
+    from gpumap.dtypes import Array
     from gpumap.model import Check
     from gpumap.training.jobs import Job
     from gpumap.training.steps import Worker
 
 _AHEAD = 2  # steps under way at once: while one is computed, the next one is made
-_NEARLY_DONE = 2  # steps for each rank that are left: from here on none is taken ahead
-_TAKEN = 5e-3  # seconds that the steps should last for which another process is asked once
-
-T = TypeVar("T")
+_ASKED = 16  # steps for which another process is asked at once: near the end it gives fewer
 
 # phases, and the marks at which all of them had ended; or the host time, of a device without events
 Parts = list[tuple[str, "Sequence[Mark | float]"]]
@@ -65,6 +62,10 @@ def at(mark: Mark | float) -> float:
     return result
 
 
+def _nothing() -> None:
+    """Exchange nothing."""
+
+
 class RankTraining:
     """One rank's part of a training."""
 
@@ -87,14 +88,12 @@ class RankTraining:
         self._weights = Staging(worker.model.weights)
         rule, self._exchanges = job.rule, job.spec.whole and comm.size > 1
         self._rule = rule.of(self, job.counts, job.params.seed, alone=not self._exchanges)
-        self._sum: Callable[[], object] | None = None
+        self._sum: Callable[[], object] = _nothing
         if self._exchanges and rule.name == "bsp":
-            model = worker.model
-            buffer = model.gradient if rule.average == "gradients" else model.weights
-            self._sum = comm.summing(job.params.algorithm, buffer)
+            self._sum = comm.summing(job.params.algorithm, worker.model.gradient)
         self._rule.begin()  # of a scripted device without data nothing else does
         self._reused: tuple[Any, Any] | None = None  # of a gradient alone: one batch is enough
-        self._step, self._until = 0, 0
+        self._step = 0
         # a process is on the core that is its device: nothing is made while that computes
         one_core = comm.name != "local" and self._session.device.in_host_memory
         self._ahead = 1 if one_core else _AHEAD
@@ -109,7 +108,7 @@ class RankTraining:
         """Reset to the parameters of rank 0."""
         self._worker.model.put(self.comm.broadcast(None if self.comm.rank else self._job.initial))
         self._worker.optimizer.reset()
-        self._step = self._until = 0
+        self._step = 0
         self._rule.begin()
 
     def run(self, steps: int, anew: bool = False) -> None:  # noqa: FBT001, FBT002 - a command
@@ -129,7 +128,6 @@ class RankTraining:
         if ask is not None:
             self._wait(0)
             self._rule.end()
-            self._session.synchronize()
         self._meet()
 
     def phases(self) -> Mapping[str, float]:
@@ -145,39 +143,37 @@ class RankTraining:
             GpumapError: a network of the user's own has failed in a step.
         """
         self._worker.note_divergence()
-        if not self._together(self._raise_failure):
-            return judged(steps.METHOD, 0.0), ""
         self.poison()
-        gradient = self._together(lambda: steps.checked(self._job, self.comm.rank, self._worker))
-        if gradient is None or self._sum is None:
+        gradient = self._gradient()
+        if self._sum is _nothing or gradient is None:
             return gradient or judged(steps.METHOD, 0.0), ""
-        actual, expected = self._exchanged()
+        expected = steps.read(self._worker, "gradient")
+        self.comm.allreduce(expected)()
+        self.mean()
+        actual = steps.read(self._worker, "gradient")
         digest = hashlib.sha256(actual.tobytes()).hexdigest()
         return worse(gradient, steps.same(actual, expected)), digest
 
-    def _raise_failure(self) -> bool:
-        """Raise what has failed in a step since this was called last; return True."""
-        failure, self._failure = self._failure, None
-        if failure is None and self._worker.diverged and self._job.spec.whole:
-            failure = steps.diverged(self._label)
-        if failure is not None:
-            raise failure
-        return True
-
-    def _together(self, action: Callable[[], T]) -> T | None:
-        """Return what an action of every rank comes to; None where it has failed on another one.
-
-        Who reports it is the rank on which it has failed.
-        """
+    def _gradient(self) -> Check | None:
+        """Return the check of this rank's gradient; None where something failed on another one."""
         failure, result = None, None
         try:
-            result = action()
+            self._raise_failure()
+            result = steps.checked(self._job, self.comm.rank, self._worker)
         except GpumapError as error:  # the others would wait in what comes next
             failure = error
         failed = self.comm.gather(failure is not None)
         if failure is not None:
             raise failure
         return None if any(failed) else result
+
+    def _raise_failure(self) -> None:
+        """Raise what has failed in a step since this was called last."""
+        failure, self._failure = self._failure, None
+        if failure is None and self._worker.diverged and self._job.spec.whole:
+            failure = steps.diverged(self._label)
+        if failure is not None:
+            raise failure
 
     def parameters(self) -> Array | None:
         """Return the trained parameters, on rank 0 only.
@@ -196,20 +192,9 @@ class RankTraining:
     # --- what the rule asks for
 
     def mean(self) -> None:
-        """Replace what is averaged, gradient or parameters, by the mean of all ranks.
-
-        A gradient is the rank's share of the whole batch's; parameters get theirs.
-        """
-        if self._job.rule.average == "parameters":
-            self._scale("weights", self._job.counts[self.comm.rank] / self._job.batch)
-            self.spend("comm")
+        """Replace the gradient, this rank's share of that of the whole batch, by their sum."""
         self._meet(self._sum)
         self.spend("comm")
-
-    def _scale(self, what: str, share: float) -> None:
-        """Queue the product of the weights, or the gradient, and a number."""
-        buffer = getattr(self._worker.model, what)
-        self._session.run("scaled", buffer, share, buffer, size=buffer.shape[0])
 
     def read(self) -> Array:
         """Return the parameters, on the host."""
@@ -233,38 +218,27 @@ class RankTraining:
         mark: Mark = self._session.mark()
         return mark
 
-    def _meet(self, then: Callable[[], object] | None = None) -> None:
+    def _meet(self, then: Callable[[], object] = _nothing) -> None:
         """Wait for all ranks, and let them exchange."""
-        if self._timed:
-            self._parts.append(("sync", self.comm.meet(self._session, then)))
-        else:
-            self.comm.meet(self._session)
-            self.spend("sync")
-            if then is not None:
-                self.comm.meet(self._session, then)
+        self._parts.append(("sync", self.comm.meet(self._session, self._mark, then)))
 
     def _places(self, steps: int, ask: Ask | None) -> Iterator[int]:
         """Yield the place of the examples of each step of this rank."""
-        self._until += steps * self._job.batch
-        if ask is None:
-            for _ in range(steps):
-                self._wait(self._ahead - 1)
-                yield self._job.first(self._step, self.comm.rank)
-                self._step += 1
+        if ask is not None:
+            if not self.comm.rank:
+                self._rule.server.extend(steps)
+            self.comm.barrier()
+            yield from self._handed_out(ask)
             return
-        if not self.comm.rank:
-            self._rule.server.extend(steps)
-        self.comm.barrier()
-        yield from self._handed_out(ask)
+        for _ in range(steps):
+            self._wait(self._ahead - 1)
+            yield self._job.first(self._step, self.comm.rank)
+            self._step += 1
 
     def _handed_out(self, ask: Ask) -> Iterator[int]:
         """Yield places as long as rank 0 has some."""
-        before, first, most = 0, self._until, 1
+        most = 1 if self.comm.name == "local" else _ASKED
         while True:
-            after = 2 * first - before  # as far behind the last step as that behind its last one
-            nearly_done = self._until - after < _NEARLY_DONE * self._job.batch
-            self._wait(0 if nearly_done else self._ahead - 1)
-            before, began = first, self._clock.now()
             first, count = ask(most)
             self.spend("sync")
             if not count:
@@ -272,9 +246,7 @@ class RankTraining:
             for _ in range(count):
                 yield first
                 first += self._job.counts[self.comm.rank]
-            if self.comm.rank and self.comm.name != "local":  # rank 0 is another process
-                each = max((self._clock.now() - began) / count, 1e-9)
-                most = max(int(_TAKEN / each), 1)
+                self._wait(self._ahead - 1)
 
     def _take(self, first: int, ask: Ask | None) -> None:
         """Queue a step on the examples from a place on."""
@@ -308,14 +280,3 @@ class RankTraining:
             moment = at(self._under_way.popleft())
             if self._clock.scripted:
                 self._clock.sleep(max(moment - self._clock.now(), 0.0))
-
-    def _exchanged(self) -> tuple[Array, Array]:
-        """Return this rank's mean, and the expected one."""
-        job = self._job
-        what, expected = "weights", np.array(job.initial)
-        if job.rule.average == "gradients":  # that of the examples of `checked` is there
-            self._scale("gradient", job.probed(self.comm.rank) / job.probes)
-            what, expected = "gradient", steps.read(self._worker, "gradient")
-            self.comm.allreduce(expected)()
-        self.mean()
-        return steps.read(self._worker, what), expected

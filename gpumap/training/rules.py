@@ -1,6 +1,6 @@
 """The rules by which ranks train one network: what each of them does beside its own steps.
 
-    bsp      every step: the mean of all gradients, or of all parameters (bulk synchronous parallel)
+    bsp      every step: the mean of all gradients (bulk synchronous parallel)
     easgd    every tau steps of its own a rank and a center move towards each other by a share alpha
              of what they differ by, one rank at a time (Zhang, Choromanska & LeCun,
              arXiv:1412.6651, algorithm 1)
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpumap.backends.base import has_data
 from gpumap.dtypes import Array, np
@@ -26,7 +26,6 @@ from gpumap.kernels import in_parts
 if TYPE_CHECKING:
     from gpumap.comm.base import Ask, Comm
 
-Average = Literal["gradients", "parameters"]
 RULES = ("bsp", "easgd", "gosgd")
 ALPHA, TAU = 0.5, 10  # Theano-MPI's
 CHANCE = 0.01  # Theano-MPI's p
@@ -52,7 +51,6 @@ class RuleSpec:
     """Options of a rule."""
 
     name: str
-    average: Average = "gradients"
     alpha: float = ALPHA
     tau: int = TAU
     chance: float = CHANCE
@@ -80,7 +78,7 @@ class Rank(Protocol):
         ...
 
     def mean(self) -> None:
-        """Replace what is averaged, gradient or parameters, by the mean of all ranks."""
+        """Replace the gradient by the mean of all ranks."""
 
     def read(self) -> Array:
         """Return the parameters, on the host; valid until `put`."""
@@ -126,13 +124,7 @@ class Bsp(Rule):
 
     def before_update(self) -> None:
         """Average the gradients."""
-        if self._spec.average == "gradients":
-            self._rank.mean()
-
-    def after_update(self, ask: Ask | None) -> None:  # noqa: ARG002 - the contract's
-        """Average the parameters."""
-        if self._spec.average == "parameters":
-            self._rank.mean()
+        self._rank.mean()
 
 
 class Easgd(Rule):
@@ -168,10 +160,7 @@ class Gosgd(Rule):
         """Begin anew, with equal weights."""
         super().begin()
         self.weight = 1.0 / self._comm.size
-        self._random = gossip(self._seed, self._comm.rank)
-        self._begin_run()
-
-    def _begin_run(self) -> None:
+        self._random = Random(f"{self._seed}, {self._comm.rank}")  # noqa: S311 - no secret
         self._sent, self._received = [0] * self._comm.size, 0
 
     def before_step(self) -> None:
@@ -206,7 +195,6 @@ class Gosgd(Rule):
         under_way = sum(sent[self._comm.rank] for sent in every) - self._received
         for _ in range(under_way):
             self._blend(*self._comm.receive())
-        self._begin_run()
 
     def parameters(self) -> Array:
         """Return the mean of all by weight."""
@@ -214,11 +202,6 @@ class Gosgd(Rule):
         mean *= np.float32(self.weight)
         self._comm.allreduce(mean)()
         return mean
-
-
-def gossip(seed: int, rank: int) -> Random:
-    """Return the random generator of a rank's messages and their receivers."""
-    return Random(f"{seed}, {rank}")  # noqa: S311 - gossip, not a secret
 
 
 def receiver(random: Random, chance: float, rank: int, ranks: int) -> int | None:
@@ -235,7 +218,7 @@ class Server:
 
     counts: tuple[int, ...]  # examples that each rank takes in a step
     alpha: float
-    center: Array | None = None  # of easgd
+    center: Any = None  # an array, of easgd
     taken: int = 0
     until: int = 0
 
@@ -250,18 +233,14 @@ class Server:
         With an array the center and it move towards each other, and nothing is handed out.
         """
         if array is not None:
-            self._change(array)
+            if has_data(array):
+                _elastic(array, self.center, self.alpha)
             return 0, 0
         each = self.counts[rank]
         left = max(self.until - self.taken, 0)
         steps = min(number, max(left // (2 * len(self.counts) * each), 1)) if left else 0
         first, self.taken = self.taken, self.taken + steps * each
         return first, steps
-
-    def _change(self, array: Array) -> None:
-        assert self.center is not None  # it is easgd
-        if has_data(self.center):
-            _elastic(array, self.center, self.alpha)
 
 
 def _copied(array: Array) -> Array:

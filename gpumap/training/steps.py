@@ -39,8 +39,7 @@ class Worker:
 
         The trainings of a group share it, and the first one that is checked resets it.
         """
-        if not finite(read(self, "weights")):
-            self.diverged = True
+        self.diverged |= not finite(read(self, "weights"))
 
 
 def finite(parameters: Array) -> bool:
@@ -61,8 +60,9 @@ def checked(job: Job, number: int, worker: Worker) -> Check:
     worker.session.upload(np.full_like(parameters, np.nan), worker.model.gradient)
     worker.session.synchronize()
     worker.model.load(x, y)
-    worker.model.compute(1.0 / len(x))
-    actual, expected = read(worker, "gradient"), job.network.gradient(parameters, x, y, 1 / len(x))
+    worker.model.compute(1.0 / job.probes)
+    expected = job.network.gradient(parameters, x, y, 1.0 / job.probes)
+    actual = read(worker, "gradient")
     return judged(METHOD, max(map(partial(_error, actual, expected), job.network.blocks())))
 
 

@@ -11,9 +11,9 @@ A user's class has a list of arrays and two methods:
 
 A torch.nn.Module has `batch` and `loss`, and the rest by autograd (`gpumap.training.torch_module`).
 
-It is made without arguments, once for each worker, and must begin with the same parameters each
-time. What it does it does where it likes; its parameters and gradients are exchanged and updated on
-the worker's device.
+It is made without arguments, once for each worker; all begin with the parameters of the first one.
+What it does it does where it likes; its parameters and gradients are exchanged and updated on the
+worker's device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError
-from gpumap.training.network import ITEM, NAMES, Model, Network, Order
+from gpumap.training.network import ITEM, Model, Network, Order
 from gpumap.training.torch_module import METHODS as MODULE_METHODS
 from gpumap.training.torch_module import TorchNetwork, is_module
 
@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 
 
 _METHODS = ("batch", "gradients")
-_INTERFACE = "a network of one's own has parameters, batch and gradients: see docs/training.md"
-_MODULE = "a torch.nn.Module has batch and loss, too: see docs/training.md"
-_MODEL_CLASS = "train it by gpumap.BSP().init(devices, modelfile, modelclass), or gpumap run --cfg"
+_INTERFACE = (
+    "a network of one's own has parameters, batch and gradients, a torch.nn.Module batch and loss: "
+    "see docs/training.md"
+)
 _FAILING = (Exception, SystemExit)  # errors of the user's code; a script may exit
 _MAKING = threading.RLock()  # of objects of a user's class
 
@@ -57,39 +58,23 @@ class UserNetwork:
         self._lock = threading.Lock()
 
     @cached_property
-    def _class(self) -> Any:
-        return _loaded(self._text)
-
-    @cached_property
     def _first(self) -> Any:
         return self.made()
 
     @cached_property
-    def _arrays(self) -> list[Array]:
-        return _arrays(self.name, self._first)
-
-    @cached_property
     def parameters(self) -> int:
         """Return how many there are."""
-        return sum(array.size for array in self._arrays)
+        return self.initial(0).size
 
     def made(self) -> Any:
         """Return a new object of the class; one at a time: it may seed what threads share."""
-        make = self._class
+        make = _loaded(self._text)
         with _MAKING, _running(self.name, "cannot be made"):
             return make()
 
     def initial(self, seed: int) -> Array:  # noqa: ARG002 - it knows its own
-        """Return the parameters of a new object.
-
-        Raises:
-            QuestionError: they differ each time.
-        """
-        result = _flat(_arrays(self.name, self.made()))
-        if result.tobytes() != _flat(self._arrays).tobytes():
-            message = "begins with other parameters each time that it is made"
-            raise _refused(self.name, message)
-        return result
+        """Return the parameters of the first object."""
+        return _flat(_arrays(self.name, self._first))
 
     def memory(self, examples: int) -> int:  # noqa: ARG002 - it is elsewhere
         """Return the bytes of the parameters and their gradient."""
@@ -99,15 +84,10 @@ class UserNetwork:
         """Return 0: they are not known."""
         return 0
 
-    def about(self) -> Iterator[str]:
-        """Yield a line for each array."""
-        for number, array in enumerate(self._arrays):
-            yield f"parameters[{number}] {array.shape}, {array.size:,} of them"
-
     def blocks(self) -> Iterator[slice]:
         """Yield where each array is."""
         start = 0
-        for array in self._arrays:
+        for array in _arrays(self.name, self._first):
             yield slice(start, start + array.size)
             start += array.size
 
@@ -173,24 +153,20 @@ Trainable = Network | UserNetwork  # what can be trained: its parameters are one
 def _loaded(text: str) -> Any:
     module, colon, name = text.partition(":")
     if not (module and colon and name):
-        fix = "write module:Class, as in my_network:MyNetwork"
-        fix = f"write --preset {text}" if text in NAMES else fix
+        fix = "write module:Class, as in my_network:MyNetwork; one of gpumap's is a --preset"
         raise QuestionError(f'"{text}" names no class', fix)
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
         user_class = getattr(import_module(module), name)
     except _FAILING as error:
-        raise _refused(
-            text, f"cannot be loaded: {_error_text(error)}", _missing(error, module)
-        ) from error
+        fix = f"start it in the folder of {module.replace('.', '/')}.py, or set PYTHONPATH to it"
+        raise QuestionError(f"{text} cannot be loaded: {_error_text(error)}", fix) from error
     is_torch = is_module(user_class)
-    needed, fix = (MODULE_METHODS, _MODULE) if is_torch else (_METHODS, _INTERFACE)
+    needed = MODULE_METHODS if is_torch else _METHODS
     lacking = [method for method in needed if not callable(getattr(user_class, method, None))]
-    if lacking and callable(getattr(user_class, "train_iter", None)):
-        raise _refused(text, "is Theano-MPI's ModelClass, and not measured", _MODEL_CLASS)
     if lacking:
-        raise _refused(text, f"has no method {' and no method '.join(lacking)}", fix)
+        raise _refused(text, f"has no method {' and no method '.join(lacking)}")
     return partial(TorchNetwork, user_class) if is_torch else user_class
 
 
@@ -245,13 +221,5 @@ def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _missing(error: BaseException, module: str) -> str:
-    """Return the fix where it is the module itself that is not found, or a package around it."""
-    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-        file = module.replace(".", "/") + ".py"
-        return f"start it in the folder that {file} is in, or add that folder to PYTHONPATH"
-    return _INTERFACE
-
-
-def _refused(name: str, message: str, fix: str = _INTERFACE) -> QuestionError:
-    return QuestionError(f"{name} {message}", fix)
+def _refused(name: str, message: str) -> QuestionError:
+    return QuestionError(f"{name} {message}", _INTERFACE)

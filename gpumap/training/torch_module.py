@@ -13,6 +13,7 @@ computes where it puts itself. Nothing of PyTorch is imported here: who gives a 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import Array, np
@@ -42,8 +43,9 @@ class TorchNetwork:
         self._tensors = [each for each in self._module.parameters() if each.requires_grad]
         self.parameters = [np.array(each.detach().cpu().numpy()) for each in self._tensors]
         self.batch = self._module.batch
+        self.loss = partial(self._judged, self._module.loss)
         if hasattr(self._module, "accuracy"):
-            self.accuracy = self._accuracy
+            self.accuracy = partial(self._judged, self._module.accuracy)
 
     def gradients(self, x: Any, y: Any, share: float) -> list[Array]:
         """Return the gradient of `share` times the sum of the examples' losses."""
@@ -53,16 +55,11 @@ class TorchNetwork:
         grads = zip(self._tensors, self.parameters, strict=True)
         return [np.zeros_like(p) if t.grad is None else t.grad.cpu().numpy() for t, p in grads]
 
-    def loss(self, x: Any, y: Any) -> float:
-        """Return the mean loss of examples."""
+    def _judged(self, method: Callable[[Any, Any], Any], x: Any, y: Any) -> float:
+        """Return the loss of examples, or the accuracy."""
         self._put()
         with self._no_grad():
-            return float(self._module.loss(x, y))
-
-    def _accuracy(self, x: Any, y: Any) -> float:
-        self._put()
-        with self._no_grad():
-            return float(self._module.accuracy(x, y))
+            return float(method(x, y))
 
     def _put(self) -> None:
         """Change the module's parameters to what the arrays have."""

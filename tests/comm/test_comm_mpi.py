@@ -53,8 +53,8 @@ def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
     """Calls must match. A rank of no examples is none of the mean; large weights have one."""
     no_list = "'NoneType' object is not iterable"
     messages = {
-        "shape": "ShapeError: arrays[0] has shape (3, 2) on rank 2, and (2, 3) on rank 0",
-        "dtype": "DtypeError: arrays[1] has dtype <f4 on rank 2, and <f8 on rank 0",
+        "shape": "ShapeError: arrays[0] of rank 2 and of rank 0 are <f4 (3, 2) and <f4 (2, 3)",
+        "dtype": "DtypeError: arrays[1] of rank 2 and of rank 0 are <f4 (4,) and <f8 (4,)",
         "count": "ShapeError: rank 2 has 1 arrays, and rank 0 has 2",
         "none": "DtypeError: rank 2: arrays[1] is no array: str",
         "nothing": f"DtypeError: rank 2: the arrays cannot be used: {no_list}",

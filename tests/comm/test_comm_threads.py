@@ -11,14 +11,9 @@ import rank_checks
 from sessions import opened
 
 from gpumap.backends.fake.script import FakeClock
-from gpumap.comm.local import exchange
 from gpumap.comm.threads import Ranks
 
 SIZES = (1, 2, 3, 4)
-
-
-def joined(algorithm, buffers):
-    return exchange(algorithm, [buffer.session for buffer in buffers], buffers)
 
 
 def checked(ranks, name, sessions):
@@ -28,7 +23,7 @@ def checked(ranks, name, sessions):
 def said_by_two_threads():
     """Return a digest of what they say to all checks that processes do, too."""
     with opened("numpy", "numpy") as sessions:
-        ranks = Ranks(2, joined)
+        ranks = Ranks(2)
         every = [checked(ranks, name, sessions) for name in rank_checks.CHECKS]
     return rank_checks.digest([list(said) for said in zip(*every, strict=True)])
 
@@ -47,7 +42,7 @@ def test_threads_do_what_ranks_must_do(name, size):
     if name == "batch" and size == 3:
         pytest.skip("a third is no binary fraction")
     with opened(*["numpy"] * size) as sessions:
-        ranks = Ranks(size, joined)
+        ranks = Ranks(size)
         first, again = (checked(ranks, name, sessions) for _ in range(2))
     assert first == again  # bits, where the order is known
 
@@ -56,7 +51,7 @@ def test_threads_do_what_ranks_must_do(name, size):
 @pytest.mark.parametrize("clock", [None, FakeClock()])
 def test_a_rank_that_raises_ends_the_others(clock, wait):
     """Wherever they wait; what it raised is raised, and the ranks can work again."""
-    ranks, ended = Ranks(3, joined, clock), []
+    ranks, ended = Ranks(3, clock=clock), []
 
     def work(comm):
         if comm.rank == 1:
@@ -74,7 +69,7 @@ def test_a_rank_that_raises_ends_the_others(clock, wait):
 
 def test_an_interrupt_ends_all_ranks_before_it_is_raised():
     """What they use is closed behind it: none may work on."""
-    ranks, ended, end = Ranks(3, joined), [], time.monotonic() + 60.0
+    ranks, ended, end = Ranks(3), [], time.monotonic() + 60.0
     main = threading.main_thread()
 
     def waits():  # a signal on the way into a wait would be seen behind it
@@ -103,7 +98,7 @@ def test_an_interrupt_ends_all_ranks_before_it_is_raised():
 def test_scripted_ranks_run_in_the_order_of_their_clocks():
     """One at a time; each sees what those that were earlier have done, and none that is later."""
     clock, order, running = FakeClock(), [], []
-    ranks = Ranks(3, joined, clock)
+    ranks = Ranks(3, clock=clock)
 
     def work(comm):
         for step in range(4):
@@ -124,21 +119,3 @@ def test_scripted_ranks_run_in_the_order_of_their_clocks():
     clock.go_to(0.0)
     ranks.run(work)
     assert order == before
-
-
-def test_a_service_takes_one_scripted_rank_after_the_other():
-    """The second comes while the first is served, and waits for it on its own clock."""
-    clock = FakeClock()
-    ranks = Ranks(2, joined, clock)
-
-    def slow(rank, number, _):
-        clock.sleep(1.0)
-        return rank, number
-
-    def work(comm):
-        with comm.serve(slow) as ask:
-            clock.sleep(0.25 * comm.rank)
-            assert ask(7) == (comm.rank, 7)
-            return clock.now()
-
-    assert ranks.run(work) == [1.0, 2.0]

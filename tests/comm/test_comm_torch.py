@@ -120,14 +120,9 @@ def test_a_rank_that_does_not_come_is_named(gpumap):
     for env, message in (
         (agent, "torch.distributed waits for rank 1: not there within 7 s"),
         ({"MASTER_PORT": "0"}, "torch.distributed does not start: .*1/2 clients joined"),
+        ({}, "torch.distributed does not start: .*MASTER_PORT expected, but not set"),
     ):
         given = ("bench", "allreduce", "--map", CORES, "--timeout", "10s")
         code, _, err = alone(gpumap, *given, **env)
         assert code == 3
         assert re.search(f"^error: {message}", err, re.MULTILINE), err
-
-
-def test_where_ranks_meet_must_be_set(gpumap):
-    code, _, err = alone(gpumap, "bench", "allreduce", "--map", CORES)
-    assert code == 2
-    assert "error: MASTER_PORT is not set, and ranks of torch.distributed meet there" in err

@@ -46,11 +46,12 @@ def measures(pid):
 
 
 def measuring(process):
-    """Return the processes of two ranks, once both measure."""
+    """Return the processes of two ranks, once both measure, each on its own core."""
 
     def both():
         found = members(process.pid)
-        return len(found) == 2 and all(map(measures, found.values())) and found
+        opened = all(psutil.Process(found[n]).cpu_affinity() == [n] for n in found)
+        return opened and len(found) == 2 and all(map(measures, found.values())) and found
 
     return until(both, process)
 

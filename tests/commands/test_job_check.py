@@ -7,10 +7,9 @@ from mpi_jobs import ended
 from ranks import by_mpirun, needs_mpirun
 from shell import on_a_terminal
 
-from gpumap.app.rank_table import Answer, node_names, unique_bindings
+from gpumap.app.rank_table import unique_bindings
 from gpumap.backends.fake.script import FakeDevice, device_of
-from gpumap.comm.base import RankInfo
-from gpumap.model import Binding
+from gpumap.model import Binding, Rank
 
 CORES = "a->cpu0;b->cpu1"
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
@@ -57,13 +56,11 @@ def test_a_launchers_terminal_is_none(gpumap):
 
 
 def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
-    """In the order of the ranks; no hardware is that of another node; a note names each host."""
-    infos = [RankInfo(rank, "a", host, rank) for rank, host in enumerate("xy")]
-    device = device_of(FakeDevice("cuda0"))
-    one, other = unique_bindings([Answer(info, Binding("a", device)) for info in infos])
-    (note,) = node_names(infos)
+    """In the order of the ranks; no hardware is that of another node."""
+    binding = Binding("a", device_of(FakeDevice("cuda0")))
+    ranks = [Rank(rank, 0, host, rank, binding) for rank, host in enumerate("xy")]
+    one, other = unique_bindings(ranks)
     assert [(b.name, b.device.id) for b in (one, other)] == [
         ("node0/a", "node0/cuda:0"), ("node1/a", "node1/cuda:0"),
     ]  # fmt: skip
     assert one.device.hardware.isdisjoint(other.device.hardware)
-    assert (note.message, note.severity) == ("node0 is x, node1 is y", "note")

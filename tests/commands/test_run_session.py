@@ -40,7 +40,7 @@ def test_how_bsp_exchanges(session, line, call, noted):
     answer = session(EXAMPLE + line, "--dry-run")
     comm = "nccl" if "nccl" in line else "local"
     assert answer.out.endswith(f"{f'--comm {comm} --rule bsp {MODEL} {call}'.strip()}\n")
-    assert ("float32 is sent" in answer.err) == (answer.err != "") == noted
+    assert (answer.err != "") == noted
 
 
 MODEL = "--network models.modelfile:ModelClass"

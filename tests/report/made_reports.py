@@ -172,7 +172,7 @@ def trained(names=("a", "b"), text="x"):
     """A network was trained on one device and on two; a second rule was not a success."""
     bound = bindings(names, text)
     keys = {"network": text, "scaling": "weak", "comm": "local", "input": "made", "steps": 1}
-    how = keys | {"optimizer": "adam", "rule": "bsp", "algorithm": "ring", "average": "gradients"}
+    how = keys | {"optimizer": "adam", "rule": "bsp", "algorithm": "ring"}
     one = planned_case("train", "step", how | {"batch": 8}, bound[:1], model.Work(0, 1000))
     both = planned_case(
         "train", "step", how | {"batch": 16}, bound, model.Work(0, 2000), against=one.id

@@ -28,9 +28,6 @@ def loop(name, w, every):
     for step, g in enumerate(every.astype(float), 1):
         if name == "sgd":
             w = w - RATE * g
-        elif name == "momentum":
-            v = known.DECAY * v + g
-            w = w - RATE * v
         else:
             m = known.FIRST * m + (1 - known.FIRST) * g
             v = known.SECOND * v + (1 - known.SECOND) * g * g
@@ -70,10 +67,9 @@ def test_steps_are_those_of_the_formula(place, name):
         session.upload(begin, weights)
         stepped(session, optimizer, weights, every)
         assert got(weights).tobytes() == found.tobytes()
+    moved = RATE * abs(every.astype(float)).sum(axis=0)
     if name == "adam":
         moved = STEPS * RATE * 3  # of each step, no more than three rates
-    else:  # each gradient, as often as it is remembered
-        moved = RATE * abs(every.astype(float)).sum(axis=0) / (1 - known.DECAY)
     bound = 4 * STEPS * 2.0**-23 * (abs(begin) + moved)
     assert (abs(found - exact) <= bound).all()
 

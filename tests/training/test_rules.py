@@ -1,6 +1,7 @@
 """Ranks that train one network: as one worker with all examples, at their own pace, in the end."""
 
 from dataclasses import replace
+from random import Random
 from statistics import median
 
 import numpy as np
@@ -12,7 +13,7 @@ from gpumap.bench.train_workers import LocalWorkers, Training
 from gpumap.comm.algorithms import STEPS
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
 from gpumap.training.network import Layer, Network
-from gpumap.training.rules import RULES, RuleSpec, Server, gossip, receiver
+from gpumap.training.rules import RULES, RuleSpec, Server, receiver
 from gpumap.training.steps import held_out
 
 NET = Network("line", 8, (Layer(1, "sigmoid"),))
@@ -60,12 +61,11 @@ def alone(config, steps, rate):
     return parameters
 
 
-@pytest.mark.parametrize("average", ["gradients", "parameters"])
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize("algorithm", STEPS)
-def test_workers_are_one_worker_with_all_examples(four, algorithm, workers, average):
+def test_workers_are_one_worker_with_all_examples(four, algorithm, workers):
     for cuts in (CUTS, UNEVEN):
-        rule, how = RuleSpec("bsp", average), {"rate": 0.5, "algorithm": algorithm}
+        rule, how = RuleSpec("bsp"), {"rate": 0.5, "algorithm": algorithm}
         made, config = training(four[:workers], rule, DEEP, cuts[workers], **how)
         found, exact = learned(made, 6), alone(config, 6, 0.5)
         assert abs(exact - DEEP.initial(1)).max() > 1e4 * EPS  # they did move
@@ -85,16 +85,15 @@ def test_every_rule_trains_whatever_drives_the_devices(four, rule):
     assert made.check().passed
 
 
-@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
-def test_what_is_remembered_stays_alike(four, optimizer):
-    rate, found = {"momentum": 0.05, "adam": 0.01}[optimizer], []
+def test_what_is_remembered_stays_alike(four):
+    rate, found = 0.01, []
     for counts in ((24,), (8, 8, 8)):
-        how = {"optimizer": optimizer, "rate": rate}
+        how = {"optimizer": "adam", "rate": rate}
         made, _ = training(four[: len(counts)], RuleSpec("bsp"), DEEP, counts, **how)
         found.append(learned(made, 10))
         assert learned(made, 10).tobytes() == found[-1].tobytes()  # it begins again
     # Adam divides by a root: what is nearly 0 may go either way, by a part of the rate
-    assert abs(found[0] - found[1]).max() <= (1e-3 * rate if optimizer == "adam" else 200 * EPS)
+    assert abs(found[0] - found[1]).max() <= 1e-3 * rate
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -160,7 +159,7 @@ def test_a_rank_and_the_center_move_towards_each_other():
 @pytest.mark.parametrize(("workers", "chance"), [(1, 1.0), (2, 0.0), (2, 1.0), (5, 0.3)])
 def test_who_is_sent_to(workers, chance):
     """Never the sender; all others alike; as often as the chance says."""
-    random = gossip(1, 0)
+    random = Random(1)  # noqa: S311 - no secret
     drawn = [receiver(random, chance, 0, workers) for _ in range(5000)]
     sent = [each for each in drawn if each is not None]
     assert 0 not in sent

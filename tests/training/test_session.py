@@ -10,7 +10,7 @@ from gpumap.session_file import is_model_class
 from gpumap.training.model_class import train
 from gpumap.training.rules import RuleSpec
 
-BSP = RuleSpec("bsp", "parameters")
+BSP = RuleSpec("bsp")
 CALLS = []
 
 

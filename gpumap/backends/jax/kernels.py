@@ -25,11 +25,6 @@ def _repeated(array: Any, size: int) -> Any:
     return jnp.broadcast_to(array, (rows, array.size)).reshape(-1)[:size]
 
 
-def _momentum(w: Any, v: Any, g: Any, rate: float, decay: float) -> tuple[Any, Any]:
-    speed = v * decay + g
-    return w - speed * rate, speed
-
-
 def _adam(
     w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float
 ) -> tuple[Any, Any, Any]:
@@ -58,10 +53,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "residual": lambda a, b, scale, _out: (a - b) * scale,
     "scaled": lambda a, scale, _out: a * scale,
     "sgd": lambda w, g, rate: w - g * rate,
-    "momentum": _momentum,
     "adam": _adam,
     "fill": jnp.full_like,
     "chain": _chain,
 }
 # which arguments are written, where it is not the last one
-WRITTEN = {"sgd": (0,), "momentum": (0, 1), "adam": (0, 1, 2), "fill": (0,)}
+WRITTEN = {"sgd": (0,), "adam": (0, 1, 2), "fill": (0,)}

@@ -36,11 +36,6 @@ def _sum(a: Tensor, out: Tensor) -> None:
     out[0] = a.sum()
 
 
-def _momentum(w: Tensor, v: Tensor, g: Tensor, rate: float, decay: float) -> None:
-    v.mul_(decay).add_(g)
-    w.sub_(v * rate)
-
-
 def _adam(
     w: Tensor, m: Tensor, v: Tensor, g: Tensor,
     rate: float, first: float, second: float, epsilon: float,
@@ -64,7 +59,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "residual": _computed(lambda a, b, scale: (a - b) * scale),
     "scaled": _writing(torch.mul),
     "sgd": lambda w, g, rate: w.sub_(g, alpha=rate),
-    "momentum": _momentum,
     "adam": _adam,
     "fill": torch.Tensor.fill_,
     # one after the other: no kernel of one piece
