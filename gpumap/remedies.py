@@ -54,9 +54,7 @@ def hidden(kind: Kind, env: Mapping[str, str]) -> str | None:
     if "identity" in kind.row.forms:
         return None
     texts = [f"{name}={env[name][:_SHOWN]}" for name in kind.row.hides if name in env]
-    if len(texts) > 1:
-        return f"{' and '.join(texts)}: the second counts what the first has left over"
-    return f"{texts[0]} hides devices, and counts the others anew" if texts else None
+    return f"{' and '.join(texts)}: what is left is counted anew" if texts else None
 
 
 def _by_its_name(kind: Kind, probes: Sequence[Probe], tree: Tree | None) -> str | None:

@@ -210,9 +210,11 @@ def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, mes
 
 
 HIDING = {
-    "HIP_VISIBLE_DEVICES=1 hides devices, and counts the others anew": {"HIP_VISIBLE_DEVICES": "1"},
-    "ROCR_VISIBLE_DEVICES=2,3 and HIP_VISIBLE_DEVICES=1: the second counts what the first has left "
-    "over": {"HIP_VISIBLE_DEVICES": "1", "ROCR_VISIBLE_DEVICES": "2,3"},
+    "HIP_VISIBLE_DEVICES=1: what is left is counted anew": {"HIP_VISIBLE_DEVICES": "1"},
+    "ROCR_VISIBLE_DEVICES=2,3 and HIP_VISIBLE_DEVICES=1: what is left is counted anew": {
+        "HIP_VISIBLE_DEVICES": "1",
+        "ROCR_VISIBLE_DEVICES": "2,3",
+    },
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -238,24 +237,20 @@ def ask(program: Program, python: str, limit: float) -> Answers:
 
 _ASKING = 25.0  # seconds for all drivers
 _LONGEST = 300  # characters of a line
-_LIBRARIES = re.compile(r"(torch|pytorch|jax|tensorflow|cupy|onnxruntime|nvidia|cuda|triton|numpy)")
 
 
-def environment(program: Program, python: str | None, keep: Collection[str]) -> str:
+def environment(program: Program, keep: Collection[str]) -> str:
     """Return the block, as Markdown, without what `gpumap.redaction` takes out, but for `keep`."""
     inventory = Inventory(program.host(), end=time.monotonic() + _ASKING)
     rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]
     shown = Redaction(program.env, host_names(program.env), keep)
-    rows = [(name, shown.text(text)) for name, text in rows]
-    rows += _packages(program, python, shown) if python else ()
     width = max(len(name) for name, _ in rows)
-    texts = (f"{name:{width}}  {text}" for name, text in rows)
+    texts = (f"{name:{width}}  {shown.text(text)}" for name, text in rows)
     lines = (printable(line)[:_LONGEST].replace("```", "'''") for line in texts)
     return "\n".join(("```text", *lines, "```", ""))
 
 
 def _system(inventory: Inventory) -> Iterator[tuple[str, str]]:
-
     topology = inventory.host.topology
     known = asking.facts(Tree(Path("/")), inventory.host.env, ())
     marks = [name for name in ("container", "wsl", "secure_boot") if known[name]]
@@ -289,11 +284,3 @@ def _map(program: Program) -> Iterator[tuple[str, str]]:
 def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     known = sorted({*asking.VARIABLES, "GPUMAP_BACKEND"})
     yield from ((name, f'"{env[name]}"') for name in known if name in env)
-
-
-def _packages(program: Program, python: str, shown: Redaction) -> Iterator[tuple[str, str]]:
-    """Yield the interpreter, and versions, which look like addresses and are none."""
-    found = asking.interpreter(python, program.env, program.cwd)
-    yield "python", f"{found.about.get('python')} ({shown.text(python)})"
-    names = sorted(name for name in found.packages if _LIBRARIES.match(name))
-    yield from ((f"  {name}", found.packages[name].version) for name in names)

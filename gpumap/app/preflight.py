@@ -12,6 +12,7 @@ from gpumap.app.recording import Recording
 from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Health
+from gpumap.doctor.fixes import checked
 from gpumap.doctor.gather import map_names
 from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun, tier_of
@@ -38,9 +39,8 @@ _EXITS = {
     "wrong-data": Exit.WRONG_DATA,
     "missing": Exit.ABSENT,
     "unfit": Exit.NO,
+    "cannot-tell": Exit.INCONCLUSIVE,
 }
-_THERE = "run gpumap preflight there"
-_USE = "use"  # the item of a device on which nothing was run: it cannot be ignored
 _LEAST = 5.0  # seconds: in less no sound driver opens a device for certain
 _REPORT = 0.7  # seconds of the limit, for what comes behind the checks
 _HEALTH = 2.0  # seconds of it, for counters that drivers are asked for
@@ -63,17 +63,13 @@ def preflight(program: Program, request: PreflightRequest) -> None:
     """Say whether the machine may take a job; the report has every item.
 
     Raises:
-        QuestionError: the time is too short, what is required cannot be understood, or a file is
-            to pass.
+        QuestionError: the time is too short, or what is required cannot be understood.
     """
     from gpumap.app.program import check_single_process
 
     if request.within < _LEAST:
         raise QuestionError(f"--within {request.within:g}s is too short", "give it 5s or more")
-    if request.replay is not None and request.inconclusive == "pass":
-        text = "--replay reads a file, and nothing that was not run may pass"
-        raise QuestionError(text, "omit --inconclusive=pass")
-    machine, required = request.replay, Requirements.of(request.expect, request.require)
+    required = Requirements.of(request.expect, request.require)
     doubts = check_single_process(program, "preflight")
     settings = {"within_s": request.within, "expect": request.expect}
     with Recording(
@@ -82,9 +78,8 @@ def preflight(program: Program, request: PreflightRequest) -> None:
         late=Exit.INCONCLUSIVE,  # whether a node is fit is not known then
     ) as record:  # fmt: skip
         for target in request.output.targets:
-            path = target.path  # no report of an earlier run passes for this one's
-            if path is not None and (machine is None or path.resolve() != machine.resolve()):
-                empty(path)
+            if target.path is not None and request.replay is None:
+                empty(target.path)  # no report of an earlier run passes for this one's
         record.draft.remarks += doubts
         _Preflight(record, program, request, required).run()
 
@@ -121,21 +116,20 @@ class _Preflight:
         self._record.limit.doing = ""
 
     def _recorded(self, path: Path) -> None:
-        """Check what a machine's file tells: all else of it cannot be told from here."""
+        """Check what a machine's file tells; of its devices it cannot tell whether they work."""
         inventory, found = replay_map(self._draft, self._program, self._request.where, path)
-        read = tuple(what for what in self._required.ignore if what != _USE)
-        self._required = replace(self._required, ignore=read)
         bindings = self._named(found, map_names(found, inventory))
         self._count(bindings)
-        known, nowhere = Health(silent=NOTHING_RAN), Tree(inventory.host.root)
-        for check in health.checks(bindings, known, {}, self._required, nowhere):
-            self._take(replace(check, fix=_THERE) if check.fitness == "cannot-tell" else check)
+        there = "run gpumap preflight there"
         for binding in bindings:
-            self._take(FitnessCheck(_USE, "cannot-tell", NOTHING_RAN, _THERE, binding.name))
+            for item in self._required.of_device(binding.device, None):
+                self._take(checked(*item, binding.name))
+            use = FitnessCheck("use", "cannot-tell", NOTHING_RAN, there, binding.name)
+            self._note(use, Exit.INCONCLUSIVE)  # whatever may be ignored
 
     def _count(self, bindings: Sequence[Binding]) -> None:
-        for what, fitness, text in self._required.of_node(bindings):
-            self._take(FitnessCheck(what, fitness, text, "`gpumap devices` lists them"))
+        for item in self._required.of_node(bindings):
+            self._take(checked(*item))
 
     def _bindings(self) -> tuple[Binding, ...]:
         """Return the names that have a device; each other one is missing.
@@ -168,18 +162,13 @@ class _Preflight:
         return bindings
 
     def _take_overlooked(self, bindings: Sequence[Binding]) -> None:
-        """Note GPUs that a default map may lack: it takes what answers, at last the cores."""
-        name_it = "name the devices of the job: gpumap preflight MAP; `gpumap doctor` says why"
-        silent = [each for each in self._inventory.libraries if each.code is not None]
-        for library in silent:
-            text = f"{library.name}: {library.reason}"
-            self._take(FitnessCheck("driver", "cannot-tell", text, name_it))
-        if silent or any(binding.device.kind.row.maker for binding in bindings):
+        """Note GPUs that a default map lacks: it takes what answers, at last the cores."""
+        if any(binding.device.kind.row.maker for binding in bindings):
             return
         for row in (kind.row for kind in _ON_THE_BUS):
             if row.vendor is not None and has_gpu(Tree(Path("/")), row.vendor):
                 text = f"a GPU of {row.maker} is on the PCI bus, and no driver lists it"
-                self._take(FitnessCheck("driver", "cannot-tell", text, name_it))
+                self._take(checked("driver", "cannot-tell", text))
 
     def _health(self, bindings: Sequence[Binding], *, real: bool) -> None:
         devices = [binding.device for binding in bindings]
@@ -190,18 +179,19 @@ class _Preflight:
             self._take(check)
 
     def _take(self, check: FitnessCheck) -> None:
+        """Note a check, unless it is to be ignored."""
+        if check.what not in self._required.ignore:
+            passes = check.fitness == "cannot-tell" and self._request.inconclusive == "pass"
+            self._note(check, Exit.OK if passes else _EXITS.get(check.fitness, Exit.OK))
+
+    def _note(self, check: FitnessCheck, code: Exit) -> None:
         """Note a check, and what it means for the exit code."""
-        if check.what in self._required.ignore:
-            return
         assert isinstance(self._draft.result, Screened)
         self._draft.result = replace(self._draft.result, checks=(*self._draft.result.checks, check))
         if check.fitness == "fit":
             return
         message = f"{whose(check)}: {check.what}: {check.text}"
+        found = Diagnostic("unfit", message, hint=check.fix, name=check.name)
         if check.fitness == "cannot-tell":
-            code = Exit.OK if self._request.inconclusive == "pass" else Exit.INCONCLUSIVE
-            unknown = Diagnostic("cannot-tell", message, hint=check.fix, name=check.name)
-            self._draft.refuse(unknown, code)
-        else:
-            found = Diagnostic("unfit", message, hint=check.fix, name=check.name)
-            self._draft.refuse(found, _EXITS[check.fitness])
+            found = Diagnostic("cannot-tell", message, hint=check.fix, name=check.name)
+        self._draft.refuse(found, code)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpumap.model import Param
 
 _MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
-_OF_NVML = ("link_generation", "link_width", "max_link_generation", "max_link_width", "max_clock")
+_OF_NVML = ("link_width", "max_link_generation", "max_link_width", "max_clock")
 
 
 class Told(NamedTuple):

@@ -153,15 +153,12 @@ def preflight(program: Program, /, **options: Any) -> None:
 
 
 @click.command()
-@click.option("--python", metavar="PYTHON", help="Add the frameworks of this interpreter.")
 @click.option("--output", metavar="FILE", type=FileType(),
               help="Write the devices to a file, too, for `gpumap devices --replay`.")  # fmt: skip
 @click.option("--with", "keep", multiple=True, help="Keep these (repeatable).",
               type=click.Choice(("hosts", "users", "paths", "serials")))  # fmt: skip
 @click.pass_obj
-def env(
-    program: Program, *, python: str | None, output: Path | None, keep: tuple[str, ...]
-) -> None:
+def env(program: Program, *, output: Path | None, keep: tuple[str, ...]) -> None:
     """Print a block for an issue: versions, devices, map, variables.
 
     It is Markdown, and has the topology too. Variables are an allow-list; names of hosts and users,
@@ -169,7 +166,7 @@ def env(
     """
     from gpumap.app.examination import environment
 
-    click.echo(environment(program, python, keep), nl=False)
+    click.echo(environment(program, keep), nl=False)
     if output is not None:
         from gpumap.app.machine_file import write_machine
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.calls import HostCall
 from gpumap.bench.keys import REPEATS
-from gpumap.bench.verified_copies import HostCopy
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.doctor.used_device import SIZE, done, in_turns, timed
 from gpumap.engine.products import Pair, Product, multiplied
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from gpumap.engine.base import Iteration
 
 _TINY = 16  # the size of a product that takes no time
-_SMALL = 4 << 10  # bytes of a small call
 _MANY = 10  # launches, which are waited for one by one or all at once
 
 
@@ -39,15 +37,13 @@ def setup(session: Session, clock: Clock, start: float) -> Estimate:
 
 
 def costs(used: UsedDevice) -> tuple[None, str, dict[str, Estimate]]:
-    """Time a launch, waiting for several, a small call, and products of both types."""
+    """Time a launch, waiting for several, and products of both types."""
     session, clock = used.session, used.clock
-    launch, part = _Launch(session), used.space.buffers.part(_SMALL)
-    ways = [HostCopy([part], way, sync=True).queue for way in ("h2d", "d2h")]
+    launch = _Launch(session)
     works: dict[str, Callable[[], object]] = {
         "launch": launch.run,
         "waited": partial(launch.run, _MANY, waiting=True),
         "queued": partial(launch.run, _MANY),
-        "call": partial(_each, (ways[0], launch.run, ways[1])),
     }
     if "float64" in session.features:
         product = Product("", session, Pair((1, 0), SIZE, "float64"))
@@ -84,11 +80,6 @@ def _with_host(used: UsedDevice) -> dict[str, Estimate]:
     for each in series.values():
         calibrate(each, clock, most=REPEATS)
     return {key: _spread(seconds) for key, seconds in in_turns(series, clock).items()}
-
-
-def _each(actions: Sequence[Callable[[], object]]) -> None:
-    for action in actions:
-        action()
 
 
 def _typical(action: Callable[[], object], clock: Clock) -> Estimate:

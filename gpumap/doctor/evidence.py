@@ -70,7 +70,7 @@ def _process(one: GpuProcess, known: Health) -> str:
 class MapName:
     """A name of the map, its device or why there is none, and what the probes on it measured.
 
-    figures: launch, call, setup, product, host_product, double and waiting in s; bandwidth in B/s.
+    figures: launch, setup, product, host_product, double and waiting in s; bandwidth in B/s.
     What could not be measured is not there; `failure` says why the probes ended early.
     """
 

@@ -1,26 +1,33 @@
-"""What to do about an item of `preflight` that is not fit."""
+"""An item of `preflight`, with what to do about it where it is not fit."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gpumap.files import shipped
+from gpumap.model import FitnessCheck
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpumap.model import Fitness
+    from gpumap.model import Estimate, Fitness
 
 
-def fix_of(group: Literal["step", "counter"], what: str, fitness: Fitness) -> str | None:
-    """Return what to do about an item by its name and verdict; None where it is fit."""
-    if fitness == "fit":
-        return None
-    fixes = _table()[group]
-    return fixes.get(fitness) or fixes.get(what) or fixes["other"]
+def checked(
+    what: str,
+    fitness: Fitness,
+    text: str,
+    name: str | None = None,
+    other: str | None = None,
+    figure: Estimate | None = None,
+) -> FitnessCheck:
+    """Return an item with its fix of fixes.toml."""
+    fixes = _table()
+    fix = fixes.get(fitness) or fixes.get(what) or fixes["other"]
+    return FitnessCheck(what, fitness, text, None if fitness == "fit" else fix, name, other, figure)
 
 
 @cache
-def _table() -> Mapping[str, Mapping[str, str]]:
+def _table() -> Mapping[str, str]:
     return shipped("gpumap.doctor", "fixes.toml", dict[str, Any])

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpumap.model import Lack, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's status of a driver without devices
-_OLDEST = 12000  # CUDA 12 is the oldest that CuPy is built for
 _LITTLE = 75e6  # bytes below which Theano refuses cuDNN, too
 _FULL = ("out-of-memory", "no-host-memory")
 # failures with a cause of their own
@@ -131,15 +130,7 @@ def _no_driver(known: Evidence, named: MapName) -> Texts | None:
 
 
 def _driver_old(known: Evidence, named: MapName) -> Texts | None:
-    driver = known.nvidia.driver
-    if not _is_cuda(named) or named.absent is None or driver is None:
-        return None
-    if 0 < driver.version < _OLDEST:
-        from gpumap.machine.cuda import version_text
-
-        what = f"it is for {version_text(driver.version)}, and CuPy needs CUDA 12 at least"
-        return {"what": what, "fix": "install NVIDIA's driver 525 or newer"}
-    if (probe := _failed(known, named, "old-driver")) is None:
+    if not _is_cuda(named) or (probe := _failed(known, named, "old-driver")) is None:
         return None
     return {"what": probe.reason or "", "fix": probe.fix or "update it"}
 
@@ -243,21 +234,12 @@ def _order(known: Evidence, named: MapName) -> Texts | None:
     device = named.device
     if device is None or device.pci is None or named.index is None or not _is_cuda(named):
         return None
-    every = {gpu.gpu.pci for gpu in known.nvidia.gpus or () if gpu.gpu.pci}
+    every = {device.pci} | {gpu.gpu.pci for gpu in known.nvidia.gpus or () if gpu.gpu.pci}
     every |= {d.pci for d in known.of_kind(named.kind) if d.pci}
-    every |= {each.device.pci for each in known.names if each.device and each.device.pci}
     place = sorted(every).index(device.pci)
     if place == named.index or known.variables.get(VARIABLE, "").strip():
         return None  # with the variable the numbers are the user's own
-    setting = known.variables.get("CUDA_DEVICE_ORDER", "")
-    by_address = setting == "PCI_BUS_ID"  # then the variable is no fix
-    return {
-        "device": named.requested,
-        "place": str(place),
-        "pci": device.pci,
-        "order": setting[:40] or "not set",
-        "set": "" if by_address else "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or ",
-    }
+    return {"device": named.requested, "place": str(place), "pci": device.pci}
 
 
 def _wrong_device(known: Evidence, named: MapName) -> Texts | None:
@@ -265,7 +247,6 @@ def _wrong_device(known: Evidence, named: MapName) -> Texts | None:
     if device is None or device.facts.get("type") != "other":
         return None
     others = [d for probe in known.probes for d in probe.devices if d.accelerator]
-    others.sort(key=lambda d: d.kind is not named.kind)  # those that are named alike first
     better = next((str(d.ref) for d in others), None)
     if better is None:
         return None

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.probe import answering, in_child
 from gpumap.doctor.evidence import Health, lacking_lanes
-from gpumap.doctor.fixes import fix_of
+from gpumap.doctor.fixes import checked
 from gpumap.machine.cuda import driver
 from gpumap.machine.kernel_log import records, xids
 from gpumap.machine.nvml import NvmlUnavailable, health
 from gpumap.machine.state import name_of
-from gpumap.model import FitnessCheck, Kind, replace
+from gpumap.model import Kind, replace
 from gpumap.model.io import typed
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from gpumap.doctor.requirements import Requirements
     from gpumap.machine.nvml import GpuHealth
     from gpumap.machine.topology import Tree
-    from gpumap.model import Binding, Device, Fitness, LinkState
+    from gpumap.model import Binding, Device, Fitness, FitnessCheck, LinkState
 
 # Xid errors that a faulty program causes, and no faulty device (NVIDIA, "XID Errors").
 _OF_PROGRAMS = frozenset((13, 31, 43, 45, 68))
-HARMLESS = ("power cap", "sync boost", "display clocks")
+_HARMLESS = ("power cap", "sync boost", "display clocks")
 _AMD, _UNCORRECTED = "ras/umc_err_count", re.compile(r"^ue: (\d{1,18})$", re.MULTILINE)
 _WATT = 1000  # milliwatts
 
@@ -78,21 +78,15 @@ def checks(
 ) -> Iterator[FitnessCheck]:
     """Yield what the counters and settings of each device say, and what was required of them."""
     for lost in (gpu.gpu for gpu in known.gpus or () if gpu.gpu.problem is not None):
-        yield _check(None, "driver", "unfit", f"GPU {lost.index}: {lost.problem}")
+        yield checked("driver", "unfit", f"GPU {lost.index}: {lost.problem}")
     for binding in bindings:
         every = [*_links(binding.device, links), *_of_nvidia(binding.device, known)]
         every += _of_amd(binding.device, tree)
         every += required.of_device(binding.device, known.of(binding.device))
-        for what, fitness, text in every:
-            if what not in required.ignore:
-                yield _check(binding.name, what, fitness, text)
+        yield from (checked(*item, binding.name) for item in every)
 
 
 Item = tuple[str, "Fitness", str]
-
-
-def _check(name: str | None, what: str, fitness: Fitness, text: str) -> FitnessCheck:
-    return FitnessCheck(what, fitness, text, fix_of("counter", what, fitness), name)
 
 
 def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:
@@ -175,7 +169,7 @@ def _xids(address: str | None, known: Health) -> Iterator[Item]:
 
 def _now(found: GpuHealth, known: Health) -> Iterator[Item]:
     """Yield what holds a device back at this moment, and who else is on it."""
-    reasons = None if found.throttle is None else [r for r in found.throttle if r not in HARMLESS]
+    reasons = None if found.throttle is None else [r for r in found.throttle if r not in _HARMLESS]
     text = "not readable" if reasons is None else ", ".join(reasons) or "nothing holds it back"
     yield "throttle", _known(reasons, fit=not reasons), text
     processes = found.processes

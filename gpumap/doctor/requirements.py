@@ -6,12 +6,14 @@ Each key of that file is a field of `Requirements`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+
+from msgspec import Struct
 
 from gpumap import config, units
 from gpumap.doctor.facts import dotted, version
 from gpumap.errors import QuestionError, SourceError
+from gpumap.model.io import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,22 +25,16 @@ if TYPE_CHECKING:
     Item = tuple[str, Fitness, str]
 
 _EXPECT = re.compile(r"([1-9][0-9]{0,3})x(.+)")
-_TYPES: dict[str, tuple[type, ...]] = {
-    "count": (int,), "model": (str,), "memory": (str,), "driver": (str,), "link_width": (int,),
-    "link_generation": (int,), "power_limit": (int, float), "mig": (bool,), "ecc": (bool,),
-    "ignore": (list,),
-}  # fmt: skip
 _WATT = 1000  # milliwatts
 
 
-@dataclass(frozen=True, slots=True)
-class Requirements:
+class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
     """What is required; None: anything will do.
 
     Attributes:
         count: Devices of the map, at least.
         model: A whole word of each device's name, or several, or its kind.
-        memory: Bytes of each device, at least; in the file a size: "140GB".
+        memory: Of each device, at least: "140GB".
         driver: Its version, at least: "550".
         link_width: Lanes in use, at least.
         link_generation: Of PCIe that device and slot can do, at least.
@@ -50,7 +46,7 @@ class Requirements:
 
     count: int | None = None
     model: str | None = None
-    memory: int | None = None
+    memory: str | None = None
     driver: str | None = None
     link_width: int | None = None
     link_generation: int | None = None
@@ -59,14 +55,19 @@ class Requirements:
     ecc: bool | None = None
     ignore: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse a memory that is no size, as msgspec does a value of another type."""
+        self._memory()
+
     @classmethod
     def of(cls, expect: str | None, path: Path | None) -> Self:
         """Return what both options say together.
 
         Raises:
-            QuestionError: one of them cannot be understood, or both say how many.
+            QuestionError: one of them cannot be understood.
+            SourceError: the file cannot be read, or has keys or values that are not known.
         """
-        values = {} if path is None else _read(path)
+        values = {} if path is None else dict(config.read(path))
         if expect is not None:
             found = _EXPECT.fullmatch(expect.strip())
             if found is None:
@@ -74,7 +75,13 @@ class Requirements:
                     f"--expect {expect[:40]} is no number and model", "write 8xH200"
                 )
             values |= {"count": int(found[1]), "model": found[2]}
-        return cls(**values)
+        try:
+            return typed(values, cls)
+        except ValueError as error:
+            raise SourceError(f"{path}: {error}", 'write count = 8, memory = "140GB"') from error
+
+    def _memory(self) -> int | None:
+        return None if self.memory is None else units.nbytes(self.memory)
 
     def of_node(self, bindings: Sequence[Binding]) -> Iterator[Item]:
         """Yield whether there are as many devices of the model as required."""
@@ -97,10 +104,9 @@ class Requirements:
         if self.model is not None and not self._is_model(device):
             yield "model", "unfit", f"{device.name}, required is {self.model}"
         power, ecc = facts.get("power_limit"), facts.get("ecc")
-        lanes = (nvml and nvml.link_width) or device.facts.get("link_width")
-        generation = (nvml and nvml.max_link_generation) or device.facts.get("max_link_generation")
+        lanes, generation = (device.facts.get(key) for key in ("link_width", "max_link_generation"))
         there, least = version(device.driver) or None, version(self.driver) or None
-        yield from _judged("memory", device.memory_total, self.memory, units.memory)
+        yield from _judged("memory", device.memory_total, self._memory(), units.memory)
         yield from _judged("link-width", lanes, self.link_width, lambda n: f"x{n}")
         yield from _judged("link-generation", generation, self.link_generation, str)
         yield from _judged(
@@ -126,22 +132,3 @@ def _judged(what: str, found: Any, wanted: Any, shown: Any) -> Iterator[Item]:
 
 def _switched(value: bool) -> str:  # noqa: FBT001 - a value
     return "on" if value else "off"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read the file of --require.
-
-    Raises:
-        SourceError: it cannot be read, or has keys or values that are not known.
-    """
-    values = dict(config.read(path))
-    config.check_keys(values, tuple(_TYPES), path)
-    config.check_types(values, _TYPES, path)
-    if "memory" in values:
-        try:
-            values["memory"] = units.nbytes(values["memory"])
-        except ValueError as error:
-            raise SourceError(f"{path}: memory: {error}", 'write memory = "140GB"') from error
-    if "ignore" in values:
-        values["ignore"] = tuple(map(str, values["ignore"]))
-    return values

@@ -7,7 +7,6 @@ process, is named and not tried again; the rest goes on in another process while
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,21 +14,21 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.probe import in_child
-from gpumap.doctor.fixes import fix_of
-from gpumap.model import Estimate, FitnessCheck, Reason
+from gpumap.doctor.fixes import checked
+from gpumap.model import Estimate, Reason
 from gpumap.model.io import plain, typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.probe import Ended
-    from gpumap.model import Binding, Fitness
+    from gpumap.model import Binding, Fitness, FitnessCheck
 
     Key = tuple[str, str | None, str | None]  # a step, and the names that it is of
 
 Tier = Literal["doctor", "quick", "long", "soak"]
 Step = Literal[
-    "open", "upload", "download", "pair", "product", "costs", "siblings", "throttle", "upload-rate",
+    "open", "upload", "download", "pair", "product", "costs", "siblings", "upload-rate",
     "download-rate", "memory-rate", "all-at-once", "allreduce", "soak",
 ]  # fmt: skip
 
@@ -44,8 +43,8 @@ _LONG, _SOAK = 60.0, 600.0  # seconds from which on a tier begins
 # shares of the whole time
 _LIMITS = {"open": 0.4, "siblings": 0.5, "all-at-once": 0.5, "allreduce": 0.3}
 _LIMIT, _CAP = 0.15, 30.0  # of any other step; seconds of any
-# seconds without an answer that tell a hang, at the end of its share: a driver opens in one or two
-_CERTAIN = {"open": 3.5, "all-at-once": math.inf}
+# seconds that a step has at least: a driver opens in one or two
+_LEAST = {"open": 3.5}
 _ELSE = 1.0
 _LAST = 0.5  # seconds of a child's end, in which its last lines are written
 _FITNESS: dict[str | None, Fitness] = {
@@ -68,8 +67,8 @@ class StepResult:
     def check(self) -> FitnessCheck:
         """Return what it says of whether the machine may take a job."""
         fitness = _FITNESS.get(self.code, "unfit")
-        fix, figure = fix_of("step", self.what, fitness), next(iter(self.figures.values()), None)
-        return FitnessCheck(self.what, fitness, self.text, fix, self.name, self.other, figure)
+        figure = next(iter(self.figures.values()), None)
+        return checked(self.what, fitness, self.text, self.name, self.other, figure)
 
 
 def tier_of(within: float) -> Tier:
@@ -129,13 +128,17 @@ class DeviceRun:
     def _child(self) -> None:
         """Run one process until it ends, or one of its steps takes too long."""
         left = self._end - time.monotonic()
-        self._doing, self._read = ("open", None, None), 0
+        self._doing, self._read = ("open", self._usable()[0].name, None), 0
         self._since, self._starved = time.monotonic(), 0.0
         child = in_child("gpumap.doctor.screening_child", (), self._env, left, self._job(left),
                          self._over)  # fmt: skip
         self._take_lines(child.answer)
         if not self._complete:
-            self._lose(self._doing, self._why(child))
+            what, name, other = self._doing
+            why = self._why(child)
+            self._note(StepResult(what, name, other, why.code, why.text))
+            if other is None and name is not None:
+                self._lost.add(name)
 
     def _job(self, left: float) -> str:
         """Return what is left to do, without devices that cannot be used."""
@@ -151,8 +154,7 @@ class DeviceRun:
         if child.code is not None:
             last = child.errors.strip().rpartition("\n")[2]
             return Reason("probe-failed", last or f"{ended} exit code {child.code}")
-        waited, certain = self._waited(), _CERTAIN.get(self._doing[0], _ELSE)
-        if waited >= max(certain, self._limit()):
+        if (waited := self._waited()) >= self._limit():
             return Reason("hangs", f"no answer in {waited:.1f} s")
         return Reason("no-time", f"its time was over after {waited:.1f} s, before its end")
 
@@ -164,7 +166,9 @@ class DeviceRun:
 
     def _limit(self) -> float:
         """Return the seconds that a step may take."""
-        return min(_LIMITS.get(self._doing[0], _LIMIT) * self._within, _CAP)
+        what = self._doing[0]
+        share = _LIMITS.get(what, _LIMIT) * self._within
+        return min(max(share, _LEAST.get(what, _ELSE)), _CAP)
 
     def _waited(self) -> float:
         """Return the seconds of a step in which it had a core if it wanted one."""
@@ -183,18 +187,6 @@ class DeviceRun:
             else:
                 self._note(typed(line["result"], StepResult))
         self._read = len(lines)
-
-    def _lose(self, key: Key, why: Reason) -> None:
-        """Note the step in which a process ended, and leave out what cannot be used."""
-        what, name, other = key
-        if name is None and what == "open":  # it ended before its first step
-            code = "no-time" if why.code == "no-time" else "cannot-tell"
-            for binding in self._usable():
-                self._note(StepResult(what, binding.name, None, code, why.text))
-            return
-        self._note(StepResult(what, name, other, why.code, why.text))
-        if other is None and name is not None:
-            self._lost.add(name)
 
     def _note(self, result: StepResult) -> None:
         key: Key = (result.what, result.name, result.other)

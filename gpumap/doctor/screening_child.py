@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from itertools import permutations
@@ -21,14 +22,12 @@ from gpumap.backends.base import Host
 from gpumap.backends.probe import answering
 from gpumap.bench.exchanges import ITEM, Job, LocalRanks
 from gpumap.bench.verified_copies import HostCopy, PairCopy
-from gpumap.doctor.at_once import at_once, fitting_size
+from gpumap.doctor.at_once import at_once
 from gpumap.doctor.costs import costs, setup
-from gpumap.doctor.health import HARMLESS
 from gpumap.doctor.screening import BASIC, Step, StepResult, Tier
 from gpumap.doctor.used_device import COPY, SIZE, UsedDevice, copied, in_turns
 from gpumap.errors import GpumapError, Unsupported
-from gpumap.judge.fitness import TOLERANCE, TOLERANCE_OF_CORES, alike, compared
-from gpumap.machine.nvml import Gpus
+from gpumap.judge.fitness import TOLERANCE, TOLERANCE_OF_CORES, compared
 from gpumap.machine.state import Neighbours
 from gpumap.machine.topology import read
 from gpumap.model import Binding, Device, Estimate
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 _ANEW = ("open", "product")  # what another process needs to go on
 _LARGE = 64 << 20  # bytes
-_SCRIPTED, _MOST = 64, 2048  # sizes of products
+_SCRIPTED, _LONGER = 64, 2048  # sizes of products: with data; longer than a launch on any GPU
 _BLOCKS, _WARM = 30, 3  # samples of each device, and those before them that do not count
 _COMPARING = 0.12  # of the job's time, for each comparison of siblings
 _AT_ONCE, _AT_ONCE_BRIEFLY = 10.0, 2.0  # seconds
@@ -79,23 +78,20 @@ class Screening:
             Binding(each["name"], typed(each["device"], Device)) for each in job["names"]
         ]
         self._libraries: dict[str, tuple[Backend, Clock]] = {}
-        self._pilots: list[float] = []  # seconds of a product
         self._every: dict[str, UsedDevice] = {}  # by name
         self._doing: Key = ("open", None, None)
 
     def run(self) -> None:
         """Take the steps of the tier."""
-        if self._tier == "doctor":
-            self._examine()
-            return
         for binding in self._bindings:
             self._step(("open", binding.name, None), partial(self._open, binding))
-        for used in self._well():
-            self._there_and_back(used)
+            if binding.name in self._every:
+                self._examine(self._every[binding.name])
+        if self._tier == "doctor":
+            self._together(_AT_ONCE_BRIEFLY)
+            return
         for one, other in permutations(self._well(), 2):
             self._step(("pair", one.name, other.name), partial(_pair, one, other))
-        for used in self._well():
-            self._step(("product", used.name, None), partial(used.multiplied, self._size()))
         self._siblings("siblings", UsedDevice.work)
         if self._tier != "quick":
             for what, work in _RATES.items():
@@ -104,16 +100,24 @@ class Screening:
         if self._tier == "soak":
             self._soak()
 
-    def _examine(self) -> None:
-        """Use one device after the other: what hangs costs no other its time."""
-        for binding in self._bindings:
-            name = binding.name
-            self._step(("open", name, None), partial(self._open, binding))
-            for used in [each for each in self._well() if each.name == name]:
-                self._there_and_back(used)
-                self._step(("product", name, None), partial(used.multiplied, SIZE))
-                self._step(("costs", name, None), partial(costs, used))
-        self._together(_AT_ONCE_BRIEFLY)
+    def _examine(self, used: UsedDevice) -> None:
+        """Use a device alone, until a step of it fails."""
+        steps: dict[Step, Callable[[], Found]] = {
+            "upload": partial(used.moved, "h2d"),
+            "download": partial(used.moved, "d2h"),
+            "product": partial(used.multiplied, self._size(used)),
+        }
+        if self._tier == "doctor":
+            steps["costs"] = partial(costs, used)
+        for what, action in steps.items():
+            if used.well:
+                self._step((what, used.name, None), action)
+
+    def _size(self, used: UsedDevice) -> int:
+        """Return the size of a device's product."""
+        if used.scripted and self._tier != "doctor":
+            return _SCRIPTED
+        return SIZE if used.device.in_host_memory or self._tier == "doctor" else _LONGER
 
     def _well(self) -> list[UsedDevice]:
         """Return the devices on which no step has failed so far."""
@@ -157,55 +161,41 @@ class Screening:
         figures: dict[str, Estimate] = {}
         if self._tier == "doctor":
             figures["setup"] = setup(session, clock, start)
-        else:
-            self._pilots.append(used.pilot())
         return None, f"{binding.device.name} is open", figures
-
-    def _there_and_back(self, used: UsedDevice) -> None:
-        self._step(("upload", used.name, None), partial(used.moved, "h2d"))
-        self._step(("download", used.name, None), partial(used.moved, "d2h"))
-
-    def _size(self) -> int:
-        """Return a size whose product takes long enough on the slowest device to be timed."""
-        slowest = max(self._pilots)
-        return min(fitting_size(slowest), _MOST) if slowest else _SCRIPTED
 
     # --- each against its siblings
 
     def _siblings(self, what: Step, work: Work) -> None:
         """Compare each device with the others of its model: is it as fast?"""
-        every = {used.name: used for used in self._well()}
-        for names in alike({name: _model(used, what) for name, used in every.items()}):
-            if all((what, name, None) in self._done for name in names):
+        models = defaultdict(list)
+        for used in self._well():
+            models[_model(used, what)].append(used)
+        for every in models.values():
+            if all((what, used.name, None) in self._done for used in every):
                 continue
-            if len(names) == 1:
-                self._doing = (what, names[0], None)
+            if len(every) == 1:
+                self._doing = (what, every[0].name, None)
                 self._found(None, "the only device of its model here: nothing to compare with", {})
             else:
-                self._compare(what, work, [every[name] for name in names])
+                self._compare(what, work, every)
 
     def _compare(self, what: Step, work: Work, every: Sequence[UsedDevice]) -> None:
         """Take samples of each, in blocks with each once, and judge them."""
+
+        def begin(name: str) -> None:
+            self._begin((what, name, None))
+
         try:
             series: dict[str, Series] = {}
             for used in every:
-                self._begin((what, used.name, None))
+                begin(used.name)
                 series[used.name] = used.series(work(used))
             around, end = Neighbours(), time.monotonic() + _COMPARING * self._seconds
-            # of a scripted device the system says nothing
-            with Gpus(used.device for used in every if not used.scripted) as gpus:
-                clock, begin = every[0].clock, lambda name: self._begin((what, name, None))
-                times = in_turns(series, clock, _BLOCKS + _WARM, begin, end)
-                held = gpus.throttled()
+            times = in_turns(series, every[0].clock, _BLOCKS + _WARM, begin, end)
         except GpumapError as error:
             self._failed(error)
             return
         self._judge(what, every, times, around.read().foreign or 0.0)
-        for used in every:
-            why = ", ".join(held.get(used.device.id, ()))
-            if why and why not in HARMLESS:
-                self._doing = ("throttle", used.name, None)
-                self._found("throttled", why, {})
 
     def _judge(
         self, what: Step, every: Sequence[UsedDevice], times: Mapping[str, list[float]], load: float
@@ -228,8 +218,9 @@ class Screening:
             return
         usable = [binding for binding in self._bindings if self._every[binding.name].well]
         sessions = {used.name: used.session for used in every}
+        size = SIZE if all(used.device.in_host_memory for used in every) else _LONGER
         limit = min(seconds, self._seconds / 4)
-        action = partial(at_once, usable, sessions, every[0].clock, limit)
+        action = partial(at_once, usable, sessions, every[0].clock, size, limit)
         self._step(("all-at-once", None, None), action)
         if self._tier != "doctor":
             self._step(("allreduce", None, None), partial(_summed, every))

@@ -47,9 +47,7 @@ def _no_configuration(known: Evidence, named: MapName) -> Texts | None:
     if setting is not None and setting.value.strip() != "cpu":
         return None  # it names a device, or Theano refuses it
     what = f"device=cpu ({_shortened(setting.origin)}) is no map" if setting else "there is no map"
-    gpu = next((one.requested for one in known.names if not one.kind.row.cores), None)
-    where = f"; for Theano: THEANO_FLAGS=device={gpu}" if gpu else ""
-    return {"what": what, "map": _map_text(known.names, named), "theano": where}
+    return {"what": what, "map": _map_text(known.names, named)}
 
 
 def _map_text(names: Iterable[MapName], named: MapName) -> str:
@@ -137,13 +135,7 @@ def _one_device(known: Evidence, named: MapName) -> Texts | None:
         return None
     if len(devices) > 1:
         return None
-    every = known.of_kind(named.kind)
-    others = [str(d.ref) for d in every if d.id != named.device.id and d.ref.part is None]
-    return {
-        "count": str(len(several)),
-        "device": _shortened(str(named.device.ref)),
-        "others": f"; there is {', '.join(others[:4])} too" if others else "",
-    }
+    return {"count": str(len(several)), "device": _shortened(str(named.device.ref))}
 
 
 def _unreadable(known: Evidence, _: MapName) -> Texts | None:
@@ -211,13 +203,10 @@ def _costly(named: MapName, key: str, most: float) -> Texts | None:
 
 
 def _transfer(_: Evidence, named: MapName) -> Texts | None:
-    figures = named.figures
-    call, launch, copying = (figures.get(key) for key in ("call", "launch", "bandwidth"))
-    if copying is not None and copying.high < COPYING:
-        return {"what": f"copies run at {shown(copying)}"}
-    if call is None or launch is None or call.low - launch.high < LAUNCH:
+    copying = named.figures.get("bandwidth")
+    if copying is None or copying.high >= COPYING:
         return None
-    return {"what": f"a call with its copies takes {shown(call)}, and a launch {shown(launch)}"}
+    return {"what": f"copies run at {shown(copying)}"}
 
 
 def _serialised(known: Evidence, named: MapName) -> Texts | None:

@@ -59,14 +59,6 @@ class UsedDevice:
         """Move bytes from the host to it, or back."""
         return copied(HostCopy([self.space], direction, sync=True), COPY, self)
 
-    def pilot(self) -> float:
-        """Return the seconds of a product; of a scripted device, whose clock is its own, none."""
-        if self.scripted:
-            return 0.0
-        pair = Pair((1, 0), SIZE, _DTYPE)
-        work = multiplied([Product(self.name, self.session, pair)], None, fetched=False)
-        return min(timed(partial(done, work), self.clock))
-
     def multiplied(self, size: int) -> Found:
         """Put matrices on it, and prove their product."""
         self.product = Product(self.name, self.session, Pair((1, self.number), size, _DTYPE))

@@ -8,7 +8,7 @@ healthy device of a run is named at RATE at most.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -59,14 +59,6 @@ def _share(change: Change | None) -> Estimate | None:
         return None
     value, low, high = (math.exp(-each) for each in (change.value, change.high, change.low))
     return Estimate(value, low, high, "1")
-
-
-def alike(models: Mapping[str, tuple[object, ...]]) -> list[list[str]]:
-    """Return the names of the devices of each model."""
-    found = defaultdict(list)
-    for name, model in models.items():
-        found[model].append(name)
-    return list(found.values())
 
 
 def by_name(checks: Sequence[FitnessCheck]) -> dict[str, tuple[FitnessCheck, ...]]:

@@ -10,9 +10,8 @@ What CUDA_VISIBLE_DEVICES hides, in words: CUDA itself drops devices in silence.
 The rules, of NVIDIA's CUDA Programming Guide, "CUDA Environment Variables": entries are indices or
 UUIDs, a UUID may be cut short while it fits one device only, an empty list hides everything, and
 an invalid entry hides itself and all that follow. Not in the guide: an index is read as C's strtoul
-reads it ("1x" is 1), and a device that is named twice empties the list. So what was foretold is
-said only if CUDA's own count agrees. CUDA_DEVICE_ORDER changes which device an index means, never
-which indices there are.
+reads it ("1x" is 1), and a device that is named twice empties the list. CUDA_DEVICE_ORDER changes
+which device an index means, never which indices there are.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpumap.machine.topology import Tree, no_gpu, pci_address
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpumap.model import Lack
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -76,31 +73,31 @@ def no_driver(root: Path = Path("/")) -> Why:
     return NO_GPU if no_gpu(Tree(root), _NVIDIA) else NO_DRIVER
 
 
-def explain(text: str | None, known: Known, shown: int | None = None) -> Why | None:
+def explain(text: str | None, known: Known, shown: int) -> Why | None:
     """Return what CUDA_VISIBLE_DEVICES hides though it names it; None if that is nothing.
 
     Args:
         text: the variable; None where it is not set.
         known: what there is to name.
-        shown: how many devices CUDA shows; None where it could not be asked.
+        shown: how many devices CUDA shows.
     """
     if text is None or known.count == 0:  # where there is nothing, nothing is hidden
         return None
     if not text.strip():
         return Why(f"{VARIABLE} is empty: every device is hidden", f"unset it; {_LIST}")
-    parts = text.split(",")  # a comma at the end hides nothing
-    entries = [part.strip() for part in (parts if parts[-1].strip() else parts[:-1] or parts)]
+    entries = [part.strip() for part in text.rstrip(", ").split(",")]
     wrong = next((n for n, entry in enumerate(entries) if not _names(entry, known)), len(entries))
-    twice = len(set(entries[:wrong])) < wrong
-    if shown is None:  # all that can be known: how many they name, by the rules
-        shown = 0 if twice else wrong
     if shown >= len(entries):
-        return _cut(text, entries)
-    vouched = known.count is not None and shown < wrong
-    if vouched and shown == 0 and not twice:
-        return _cut(text, entries)  # else it is not the variable's fault
-    reason = _hidden(entries, shown, vouched=vouched, twice=twice)
-    return Why(f"{VARIABLE}={_short(text)}: {reason}", _fix(entries, known))
+        return None
+    if known.count is None or shown >= wrong:
+        entry = f'entry {shown + 1} ("{_short(entries[shown])}")'
+        reason = f"{entry} names no device, so it and every later entry are hidden"
+    elif shown or len(set(entries)) < len(entries):  # CUDA alone knows why it ends here
+        reason = f"CUDA shows {shown} of these {len(entries)} devices"
+    else:
+        return None  # it is not the variable's fault
+    fix = f"unset {VARIABLE}, or name devices that are there, each once; {_LIST}"
+    return Why(f"{VARIABLE}={_short(text)}: {reason}", fix)
 
 
 def _names(entry: str, known: Known) -> bool:
@@ -114,41 +111,6 @@ def _names(entry: str, known: Known) -> bool:
     if digits is None:
         return False
     return known.count is None or (len(digits[1]) <= _DIGITS and int(digits[1]) < known.count)
-
-
-def _cut(text: str, entries: Sequence[str]) -> Why | None:
-    """Return that CUDA has read a number, and not what is behind it: ``0 1`` is device 0."""
-    for place, entry in enumerate(entries, 1):
-        digits = _INDEX.match(entry)
-        if digits is not None and digits.end() < len(entry):
-            reason = f'entry {place} ("{_short(entry)}") is read as {digits[1]}'
-            return Why(
-                f"{VARIABLE}={_short(text)}: {reason}",
-                f"put commas between the entries, and nothing else; {_LIST}",
-            )
-    return None
-
-
-def _hidden(entries: Sequence[str], shown: int, *, vouched: bool, twice: bool) -> str:
-    """Return why CUDA shows only so many, fewer than there are entries."""
-    if twice and shown == 0:
-        return "it names a device twice, which hides every device"
-    if vouched:  # there is such a device: CUDA alone knows why it ends here
-        why = ": a process sees one MIG instance" if entries[shown][:4].upper() == "MIG-" else ""
-        return f"CUDA shows {shown} of these {len(entries)} devices{why}"
-    what = f'entry {shown + 1} ("{_short(entries[shown])}") names no device'
-    if shown == 0:
-        return f"{what}, so every device is hidden"
-    return what + (", so it and every later entry are hidden" if shown + 1 < len(entries) else "")
-
-
-def _fix(entries: Sequence[str], known: Known) -> str:
-    """Return the list without what names nothing, where NVML vouches for the rest."""
-    kept = dict.fromkeys(entry for entry in entries if _names(entry, known))
-    vouched = known.count is not None and known.uuids is not None
-    if kept and vouched and not any("/" in entry for entry in entries):
-        return f"set {VARIABLE}={','.join(kept)}, or unset it; {_LIST}"
-    return f"unset {VARIABLE}, or name devices that are there; {_LIST}"
 
 
 def _short(text: str) -> str:

@@ -28,6 +28,7 @@ NODE_WORDS = 16  # of 64 NUMA nodes each: the 1024 that Linux can have at most
 _LARGEST = 1 << 50  # bytes; more is NVML's way to say that it does not know
 
 # nvml.h: nvmlClocksEventReason*, which were nvmlClocksThrottleReason* before driver 535.
+_REASONS = "nvmlDeviceGetCurrentClocksThrottleReasons"  # every driver has it by this name
 _HELD_BACK = {
     0x4: "power cap",
     0x8: "hardware slowdown",
@@ -43,9 +44,7 @@ _IDLE = 0x1
 _SETTING = 0x2  # clocks that someone has chosen are no surprise
 _HIDDEN = _IDLE | _SETTING
 _BITS = 64
-_ANSWERS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-# Without a version in the name, pynvml raises an error of another tree with an older driver.
-_PROCESSES = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
+_PROCESSES = "nvmlDeviceGetComputeRunningProcesses_v3"
 
 # The codes of nvml.h, nvmlReturn_t.
 _NO_PERMISSION = 4
@@ -90,8 +89,6 @@ class NvmlGpu:
     memory_total: int | None = None
     memory_free: int | None = None
     numa_node: int | None = None
-    cores: int | None = None  # arithmetic units, not multiprocessors
-    link_generation: int | None = None  # as it is now: an idle link slows down
     link_width: int | None = None
     max_link_generation: int | None = None
     max_link_width: int | None = None
@@ -153,7 +150,7 @@ def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
         for name, (query, arguments) in _HEALTH.items()
     )
     facts = {name: value for name, value in asked if value is not _NONE}
-    every = _first(library, _PROCESSES, handle)
+    every = ask(library, _PROCESSES, handle)
     seen = None if every is None else _seen(every)
     hidden = sum(one.pid != os.getpid() for one in every or ()) - len(seen or ())
     held = held_back(library, handle)
@@ -194,7 +191,7 @@ def _problem(error: Any) -> tuple[str, str | None]:
 
 
 def _all(library: Any) -> Iterator[NvmlGpu]:
-    driver = _text(ask(library, "nvmlSystemGetDriverVersion"))
+    driver = ask(library, "nvmlSystemGetDriverVersion")
     for index in range(library.nvmlDeviceGetCount()):
         try:
             handle = library.nvmlDeviceGetHandleByIndex(index)
@@ -217,15 +214,13 @@ def _gpu(
     return NvmlGpu(
         index=index,
         driver=driver,
-        name=_text(ask(library, "nvmlDeviceGetName", handle)),
-        pci=pci_address(_text(place.busId) or "") if place else None,
-        uuid=_text(ask(library, "nvmlDeviceGetUUID", handle)),
+        name=ask(library, "nvmlDeviceGetName", handle),
+        pci=pci_address(place.busId) if place else None,
+        uuid=ask(library, "nvmlDeviceGetUUID", handle),
         memory_total=memory.total if memory else None,
         memory_free=memory.free if memory else None,
         # the first of a bit set: its memory is near the device
         numa_node=(bits & -bits).bit_length() - 1 if bits else None,
-        cores=ask(library, "nvmlDeviceGetNumGpuCores", handle),
-        link_generation=ask(library, "nvmlDeviceGetCurrPcieLinkGeneration", handle),
         link_width=ask(library, "nvmlDeviceGetCurrPcieLinkWidth", handle),
         max_link_generation=ask(library, "nvmlDeviceGetMaxPcieLinkGeneration", handle),
         max_link_width=ask(library, "nvmlDeviceGetMaxPcieLinkWidth", handle),
@@ -255,11 +250,6 @@ def ask(library: Any, query: str, *arguments: Any, lacking: Any = None) -> Any:
         return function(*arguments)
     except library.NVMLError as error:
         return lacking if getattr(error, "value", None) == _NOT_SUPPORTED else None
-
-
-def _text(value: str | bytes | None) -> str | None:
-    """Return a string of NVML's; pynvml before 11.5 gives bytes."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +345,7 @@ class Gpus:
 
     def _looked(self, handle: Any, since: int) -> GpuLook:
         memory = ask(self._nvml, "nvmlDeviceGetMemoryInfo", handle)
-        listed = _first(self._nvml, _PROCESSES, handle)
+        listed = ask(self._nvml, _PROCESSES, handle)
         shares: dict[int, float] = {}
         for sample in ask(self._nvml, "nvmlDeviceGetProcessUtilization", handle, since) or ():
             shares[sample.pid] = max(shares.get(sample.pid, 0.0), min(sample.smUtil / 100, 1.0))
@@ -386,7 +376,7 @@ def _busy(library: Any, handle: Any) -> float | None:
 
 def held_back(library: Any, handle: Any) -> tuple[str, ...] | None:
     """Return what holds a device back right now; None: that is not told."""
-    bits = _first(library, _ANSWERS, handle)
+    bits = ask(library, _REASONS, handle)
     if bits is None:
         return None
     places = (1 << place for place in range(_BITS))
@@ -399,7 +389,7 @@ def processes_on(library: Any, handle: Any) -> tuple[GpuProcess, ...] | None:
     NVML's numbers are the host's: in a container this process has another one, and no folder
     of that name. A process that is not visible shows in the share of time, not by its number.
     """
-    listed = _first(library, _PROCESSES, handle)
+    listed = ask(library, _PROCESSES, handle)
     return None if listed is None else _seen(listed)
 
 
@@ -407,12 +397,6 @@ def _seen(listed: Iterable[Any]) -> tuple[GpuProcess, ...]:
     own = os.getpid()
     others = (p for p in listed if p.pid != own and Path(f"/proc/{p.pid}").exists())
     return tuple(GpuProcess(p.pid, _memory(p.usedGpuMemory)) for p in others)
-
-
-def _first(library: Any, queries: Iterable[str], handle: Any) -> Any:
-    """Return the first answer: pynvml and the driver may each be older than a query."""
-    answers = (ask(library, query, handle) for query in queries)
-    return next((answer for answer in answers if answer is not None), None)
 
 
 def _memory(used: int | None) -> int | None:

@@ -53,16 +53,9 @@ def _remarks(report: Report, result: Diagnosed) -> Iterator[str]:
     if report.status == "interrupted":
         yield "interrupted: this is what was known by then"
     yield from (note.message for note in report.notes if note.code == _NOTHING)
-    if (code := _decisive(report, result)) is not None:
-        yield f"`gpumap explain {code}` says more"
-
-
-def _decisive(report: Report, result: Diagnosed) -> str | None:
-    """Return the cause of the first name that decides the exit code; else the first of all."""
-    deciding = {p.diagnostic.name for p in report.errors if p.exit == report.exit_code}
-    found = [one for one in result.diagnoses if one.findings]
-    found.sort(key=lambda one: one.name not in deciding)
-    return found[0].findings[0].code if found else None
+    causes = [one.findings[0].code for one in result.diagnoses if one.findings]
+    if causes:
+        yield f"`gpumap explain {causes[0]}` says more"
 
 
 def sections(report: Report, result: Diagnosed, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001

@@ -61,6 +61,6 @@ int nvmlDeviceGetClockInfo(intptr_t handle, int clock, unsigned *megahertz) {
 int nvmlDeviceGetPowerUsage(intptr_t handle, unsigned *milliwatts) {
     return (void)handle, *milliwatts = 75000, OK;
 }
-int nvmlDeviceGetCurrentClocksEventReasons(intptr_t handle, unsigned long long *bits) {
+int nvmlDeviceGetCurrentClocksThrottleReasons(intptr_t handle, unsigned long long *bits) {
     return (void)handle, *bits = 0, OK;
 }

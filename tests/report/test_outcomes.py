@@ -8,9 +8,7 @@ from tables import table
 from gpumap.errors import Exit
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
-from gpumap.report import Style
 from gpumap.results import outcomes
-from gpumap.results.shown import render
 from gpumap.results.verdicts import judged as tables
 
 
@@ -90,12 +88,3 @@ def test_rows_are_called_by_what_tells_them_apart():
         found = made(verdicts=tuple(verdict("pass", "base", id_=id_) for id_ in ids))
         assert [row[0] for (table,) in [tables(found)] for row in table.rows] == called
         assert [row[0] for (table,) in [tables(found, verbose=True)] for row in table.rows] == ids
-
-
-def test_doctor_explains_the_cause_that_its_exit_code_is_of():
-    """Not that of a name before it, which works and is slow."""
-    report = made_reports.diagnosed()
-    slow, absent = report.result.diagnoses
-    slow = replace(slow, verdict="partly", findings=absent.findings[1:])
-    text = render("plain", replace(report, diagnoses=(slow, absent)), Style())
-    assert "`gpumap explain GM205` says more" in text
