@@ -10,7 +10,7 @@ from test_architecture import NOT_AT_START, START
 @pytest.mark.parametrize(("line", "expected"), [
     ("gpumap che", "check check-files"), ("gpumap bench dot --if-absent ", "fail skip"),
     ("gpumap bench dot --requ", "--require-idle"), ("gpumap bench dot --seed ", ""),
-    ("gpumap bench train --average ", "gradients parameters"),
+    ("gpumap bench train --split ", "balanced weighted keras drop"),
 ])  # fmt: skip
 def test_commands_options_and_choices_are_offered(gpumap, line, expected):
     words = shlex.split(f"{line}|")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.backends.base import Session
     from gpumap.inventory import Inventory
-    from gpumap.model import ContextMap, Device, Entry, Report, Resolution, RoundTrip
+    from gpumap.model import ContextMap, Device, Entry, Report, Resolution
 
     Tell = Callable[[Iterable[Diagnostic], str | None], None]  # with the text that they point into
 
@@ -154,8 +154,7 @@ def _find(record: Recording, program: Program, request: CheckRequest, *, prove: 
             record.draft.backends = inventory.libraries
     record.draft.resolution = resolution
     if prove:
-        for _ in prove_map(record, resolution, inventory):
-            pass  # what fails is in the report
+        prove_map(record, resolution, inventory)
 
 
 def _unmet(needs: str | None, context_map: ContextMap | None) -> Iterator[Diagnostic]:
@@ -185,10 +184,9 @@ def _warnings(draft: Draft, *, strict: bool) -> Iterator[Diagnostic]:
 
 
 # --- the proof that devices are true: each is opened, and moves bytes there and back
-def prove_map(
-    record: Recording, resolution: Resolution, inventory: Inventory
-) -> Iterator[RoundTrip]:
-    """Prove each device of a map once; the report says which names' devices fail."""
+def prove_map(record: Recording, resolution: Resolution, inventory: Inventory) -> bool:
+    """Prove each device of a map once; return whether all are true. The report says which fail."""
+    failures: list[GpumapError] = []
     seen: set[str] = set()
     places = zip(resolution.bindings, resolution.map.entries, strict=True)
     for number, (binding, entry) in enumerate(places, 1):
@@ -196,28 +194,27 @@ def prove_map(
             continue
         seen.add(binding.device.id)
         record.limit.doing = f"opening {entry.name} ({binding.device.ref})"
-        yield _proved(record, binding.device, inventory, entry, number)
+        try:
+            _prove(binding.device, inventory)
+        except GpumapError as error:
+            failures.append(error)
+            _refuse(record.draft, error, entry, number)
+        record.limit.doing = ""
+    return not failures
 
 
-def _proved(
-    record: Recording, device: Device, inventory: Inventory, entry: Entry, number: int
-) -> RoundTrip:
-    """Move bytes to a device and back; report what is wrong at its entry of the map."""
-    from gpumap.model import Reason, RoundTrip
+def _prove(device: Device, inventory: Inventory) -> None:
+    backend = inventory.backend(device.backend)
+    with inventory.open(device, backend.clock()) as session:
+        round_trip(session)
 
-    failure, name = None, entry.name
-    about: dict[str, Any] = {"entry": number, "span": entry.span, "name": name}
-    try:
-        backend = inventory.backend(device.backend)
-        with inventory.open(device, backend.clock()) as session:
-            round_trip(session)
-    except GpumapError as error:
-        failure = Reason(error.diagnostics[0].code, str(error))
-        for diagnostic in error.diagnostics:
-            named = replace(diagnostic, message=f"{name}: {diagnostic.message}", **about)
-            record.draft.refuse(named, error.exit_code)
-    record.limit.doing = ""
-    return RoundTrip(device.id, str(device.ref), device.backend, name, failure)
+
+def _refuse(draft: Draft, error: GpumapError, entry: Entry, number: int) -> None:
+    """Report what is wrong with a device at its entry of the map."""
+    about: dict[str, Any] = {"entry": number, "span": entry.span, "name": entry.name}
+    for diagnostic in error.diagnostics:
+        named = replace(diagnostic, message=f"{entry.name}: {diagnostic.message}", **about)
+        draft.refuse(named, error.exit_code)
 
 
 # --- the devices that there are

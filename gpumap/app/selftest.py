@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.benchmark import Request, Turn
     from gpumap.app.recording import Draft, Recording
-    from gpumap.model import Alarms, Measurement, RoundTrip
+    from gpumap.model import Alarms, Measurement
 
 _THRESHOLD = 0.05  # the change that noise must neither imitate nor hide: the default of `compare`
 _QUIET = "stop other programs on this machine, or compare with a larger --threshold"
@@ -28,21 +28,9 @@ def test_machine(request: Request) -> None:
     request = request._replace(settings=replace(request.settings, whole=True))
     with recorded_single_process("selftest", request, result=Tested()) as record:
         for turn in BenchmarkRun(record, request).resolve(opens=True):
-            _keep(record.draft, prove_map(record, turn.resolution, turn.inventory))
-            _measure(record, request, turn)
-
-
-def _keep(draft: Draft, found: Iterable[RoundTrip]) -> None:
-    """Move bytes to each device and back, and keep how it went."""
-    for trip in found:
-        known = _result(draft)
-        draft.result = replace(known, round_trips=(*known.round_trips, trip))
-
-
-def _result(draft: Draft) -> Tested:
-    """Return what is known so far."""
-    assert isinstance(draft.result, Tested)
-    return draft.result
+            # what a device multiplies that cannot keep bytes is worth nothing
+            if prove_map(record, turn.resolution, turn.inventory):
+                _measure(record, request, turn)
 
 
 def _measure(record: Recording, request: Request, turn: Turn) -> None:
@@ -50,8 +38,6 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
     from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe
 
     draft, settings, bindings = record.draft, request.settings, turn.resolution.bindings
-    if any(trip.reason for trip in _result(draft).round_trips):
-        return  # what a device multiplies that cannot keep bytes is worth nothing
     if any(b.device.simulated for b in bindings):
         # a scripted clock may never come to the end of a budget
         settings = replace(settings, blocks=RUNS * SHORTEST // 2)
@@ -73,8 +59,8 @@ def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
         a, b = by_block(base.samples), by_block(row.samples)
         ratios = [b[block] / a[block] if a[block] > 0.0 else math.nan for block in b if block in a]
         found = false_alarms(row.case, ratios, _THRESHOLD)
-        known = _result(draft)
-        draft.result = replace(known, alarms=(*known.alarms, found))
+        assert isinstance(draft.result, Tested)  # it was made so
+        draft.result = replace(draft.result, alarms=(*draft.result.alarms, found))
         _refuse(draft, found)
 
 

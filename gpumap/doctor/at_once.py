@@ -44,12 +44,11 @@ def at_once(
 def _judged(rows: Iterable[Measurement]) -> tuple[str | None, str, Mapping[str, Estimate]]:
     """Return what the row of all devices says."""
     row = next((r for r in rows if r.case.name == "many" and r.status == "ok"), None)
-    if row is None or refused(row) or not {"speedup", "ideal"} <= set(row.metrics):
-        return "cannot-tell", "too noisy for a figure", {}
+    unknown = row is None or refused(row) or not {"speedup", "ideal"} <= set(row.metrics)
+    if row is None or unknown or not math.isfinite(row.metrics["speedup"].value):
+        return "cannot-tell", "too noisy or too short for a figure", {}
     figures = {key: row.metrics[key] for key in ("speedup", "ideal")}
     speedup, ideal = figures["speedup"], figures["ideal"].value
-    if not math.isfinite(speedup.value):
-        return "cannot-tell", "too short for a figure", {}
     text = f"{speedup.value:.2f} times one device's rate, {ideal:.2f} is ideal"
     if speedup.high >= _IDEAL * ideal:
         return None, text, figures

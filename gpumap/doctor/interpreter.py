@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from gpumap.machine.topology import Tree
 
 STARTING = 5.0  # seconds for an interpreter to describe itself
-_MOST = 20_000  # entries of a folder that are read
 _ANSWER = 1 << 18  # characters of an answer that are read
 _TEXT, _LIST = 2000, 200  # characters and entries of one fact
 _PRINTED = 40  # lines of a library's output in the facts, at its beginning and at its end
@@ -107,13 +106,11 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
     first = str(about.get("pythonpath") or "").split(os.pathsep)
     folders = (*first, about.get("user_site"), *(about.get("paths") or ()))  # in its own order
     paths = dict.fromkeys(path for path in folders if isinstance(path, str) and path)
-    every = [*installed(paths), *conda(str(about.get("prefix", "")))]
+    every = list(installed(paths))
     packages: dict[str, Package] = {}
     for each in every:
-        if each.name not in packages or " " in each.version:  # conda's has the build, too
-            packages[each.name] = each
-    pairs = [(each, packages[each.name]) for each in every]
-    twice = (p.name for p, used in pairs if p.folder != used.folder and " " not in used.version)
+        packages.setdefault(each.name, each)
+    twice = (each.name for each in every if each.folder != packages[each.name].folder)
     return Interpreter(str(full), about, packages, tuple(twice))
 
 
@@ -140,24 +137,10 @@ def _left_by_pip(found: Distribution) -> bool:
 
 def _package(found: Distribution, folder: str) -> Iterator[Package]:
     """Yield a package by its metadata, if that can be read and has a name."""
-    with suppress(OSError, ValueError):
-        fields = found.metadata
-        names, versions = fields.get_all("Name"), fields.get_all("Version")
-        requires = tuple(fields.get_all("Requires-Dist") or ())
-        if names:
-            name = re.sub(r"[-_.]+", "-", names[0]).lower()
-            yield Package(name, versions[0] if versions else "", folder, requires)
-
-
-def conda(prefix: str) -> Iterator[Package]:
-    """Yield the packages of a conda environment, whose build is a part of their version."""
-    folder = Path(prefix, "conda-meta")
-    with suppress(OSError, ValueError):
-        for entry in sorted(os.listdir(folder)[:_MOST]):  # noqa: PTH208 - names alone
-            parts = entry.removesuffix(".json").rsplit("-", 2)
-            if entry.endswith(".json") and len(parts) == 3:  # noqa: PLR2004 - name, version, build
-                name = {"pytorch": "torch"}.get(parts[0].lower(), parts[0].lower())
-                yield Package(name, f"{parts[1]} {parts[2]}", str(folder))
+    with suppress(OSError, ValueError, KeyError):
+        if found.name:
+            name = re.sub(r"[-_.]+", "-", found.name).lower()
+            yield Package(name, found.version or "", folder, tuple(found.requires or ()))
 
 
 def frameworks(python: Interpreter) -> tuple[str, ...]:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         Prediction,
         Published,
         Report,
-        RoundTrip,
         Tested,
         Watched,
     )
@@ -217,9 +216,11 @@ def _diagnosed(report: Report, worst: Diagnosis, bad: Sequence[Diagnosis]) -> He
 
 def selftest(report: Report, tested: Tested) -> Headline:
     """Answer whether this machine measures truthfully."""
-    trips, alarms = tested.round_trips, tested.alarms
-    if (bad := next((trip for trip in trips if trip.reason is not None), None)) is not None:
-        return _failed_trip(report, bad)
+    alarms = tested.alarms
+    if report.errors and not alarms:  # a device does not keep bytes
+        first = report.errors[0].diagnostic
+        text = sentence(f"Not tested: {first.message}")
+        return answer(report, "failed", (text, *fix(first.hint)))
     false, runs = sum(each.false for each in alarms), sum(each.runs for each in alarms)
     if min((each.runs for each in alarms), default=0) < _FEWEST:
         text = f"No conclusion: {counted(runs, 'comparison')} in this time; more are needed."
@@ -237,12 +238,6 @@ def selftest(report: Report, tested: Tested) -> Headline:
     what = middle(alarms[0].name) if len(alarms) == 1 else "each device"
     text = f"This machine measures truthfully: comparing {what} with itself {none}"
     return answer(report, "good", (text,), subject)
-
-
-def _failed_trip(report: Report, trip: RoundTrip) -> Headline:
-    whose = middle(trip.name) if trip.name is not None else trip.ref
-    why = trip.reason.text if trip.reason else ""
-    return answer(report, "failed", (f"Round trip of 4 KiB failed on {whose}: {sentence(why)}",))
 
 
 # --- predict

@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from gpumap.model.devices import Reason
 from gpumap.model.field_types import (
     Above,
     Code,
@@ -119,24 +118,6 @@ class Verdict(Struct, frozen=True):
     threshold: Positive | None = None
     reason: VerdictReason | None = None
     relative: Estimate | None = None
-
-
-class RoundTrip(Struct, frozen=True):
-    """Whether bytes came back from a device as they were sent.
-
-    Attributes:
-        device: Its id.
-        ref: As a map writes it.
-        backend: The library that drives it.
-        name: The first name of the map for it; null: it has none.
-        reason: Why not; null: every byte came back as it was sent.
-    """
-
-    device: str
-    ref: str
-    backend: Word
-    name: str | None = None
-    reason: Reason | None = None
 
 
 class Alarms(Struct, frozen=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gpumap.model.devices import Plan
 from gpumap.model.fitness import FitnessCheck
-from gpumap.model.judging import Alarms, Diagnosis, Prediction, Published, RoundTrip
+from gpumap.model.judging import Alarms, Diagnosis, Prediction, Published
 from gpumap.model.measurements import Fit, Measurement
 from gpumap.model.programs import Scaling, Trace, Utilisation
 from gpumap.model.unmeasured import Checked, Compared, Listed
@@ -39,12 +39,10 @@ class Tested(Measured, frozen=True, tag="tested", tag_field=TAG):
     """What `selftest` measured, and whether this machine measures truthfully.
 
     Attributes:
-        round_trips: 4 KiB to each device of the map and back.
         alarms: The same work as A and as B on each device, judged in consecutive runs: an alarm is
             false.
     """
 
-    round_trips: tuple[RoundTrip, ...] = ()
     alarms: tuple[Alarms, ...] = ()
 
 

@@ -24,21 +24,17 @@ def sections(
     report: Report,
     result: Measured,
     verbose: bool,  # noqa: FBT001 - as of any result
-    before: Sequence[Table] = (),
     after: Sequence[Table] = (),
 ) -> Iterator[Section]:
-    """Yield the tables of what was measured, and how; of a dry run the plan.
-
-    `before` and `after` are tables that those of rows stand between.
-    """
-    if not (result.measurements or report.verdicts or before):
+    """Yield the tables of what was measured, those `after` them, and how; of a dry run the plan."""
+    if not (result.measurements or report.verdicts):
         yield from aside(report)
     elif result.plans:
         yield from aside(report)
         yield from mapped.sections(report.bindings)
         yield Section("plan", (Text(tuple(_plan(report, result)), "Plan", gap=True),))
     else:
-        tables = (*before, *_tables(report, verbose), *after)
+        tables = (*_tables(report, verbose), *after)
         yield from around(report, tables, method(report), verbose=verbose)
 
 

@@ -14,6 +14,7 @@ from shell import until
 from tables import table
 
 from gpumap.backends import probe as module
+from gpumap.backends import pyopencl
 from gpumap.backends.base import Host
 from gpumap.backends.cupy import CupyBackend
 from gpumap.backends.probe import _Late, _starved, _unimported, probe_in_child
@@ -158,6 +159,17 @@ def test_no_driver_at_all(tmp_path):
         "pyopencl", usable=False, version=probe.version, reason="no OpenCL driver is installed",
         fix="unset OCL_ICD_VENDORS", lack="no-driver",
     )  # fmt: skip
+
+
+def test_the_driver_that_is_offered_works_here(monkeypatch, tmp_path):
+    """None where the system has one; Intel's where PoCL would find no linker."""
+    monkeypatch.setattr(pyopencl, "ICD_FOLDER", tmp_path)
+    (tmp_path / "ld").touch(0o755)
+    here, bare = (PyopenclBackend(Host({"PATH": path}, MACHINE)) for path in (str(tmp_path), "/x"))
+    offered = [here.install(), bare.install()]
+    (tmp_path / "nvidia.icd").write_text("libnvidia-opencl.so.1")
+    extras = ("opencl-cpu", "opencl-intel", "opencl")
+    assert [*offered, bare.install()] == [install(extra) for extra in extras]
 
 
 def test_pocl_without_a_linker_is_not_used(pocl, tmp_path):

@@ -27,7 +27,6 @@ def test_what_the_runs_mean_for_the_exit_code(false, passed, inconclusive, expec
 
 def test_two_names_of_one_device_are_one(gpumap):
     found = report(gpumap.fake(script({}))("selftest", "a->cuda0;b->cuda0", "--format", "json"))
-    assert [trip["name"] for trip in found["round_trips"]] == ["a"]
     assert {(row["case"], *row["names"]) for row in asked(found)} == {("a", "a"), ("b", "a")}
 
 
@@ -36,8 +35,6 @@ def test_real_devices(gpumap):
     answer = gpumap("selftest", "a->cpu0", "--budget", "6", "--format", "json")
     found = report(answer)
     (of_a,) = found["alarms"]
-    trips = found["round_trips"]
     assert answer.code in (0, 1, 5)  # the machine's noise is what it is
     assert (answer.code == 1) == (of_a["false"] > 0)
-    assert [(trip["device"], trip["reason"]) for trip in trips] == [("cpu:0", None)]
     assert found["simulated"] is False

@@ -242,18 +242,14 @@ def copies(names=("a", "b"), text="x"):
 
 
 def proved(names=("a", "b"), text="x"):
-    (first, second) = bindings(names, text)
+    first = bindings(names, text)[0]
     one = case("one", (first,), dtype=text)
     a, b = (replace(one, bench="selftest", name=name) for name in "ab")
-    trips = (
-        model.RoundTrip(first.device.id, "cuda0", "fake", first.name),
-        model.RoundTrip("cuda:1", "cuda1", "fake", second.name, model.Reason("wrong-data", text)),
-    )
     alarms = (model.Alarms(b.id, "cuda:0", first.name, 0.05, 20, passed=12),)
     errors = (problem("wrong-data", f"{text}: wrong at byte 5", 4, text),)
     rows = (ok(a), ok(b, speedup=1.0))
     return made("wrong-data", 4, kind="selftest", names=names, text=text, measurements=rows,
-                round_trips=trips, alarms=alarms, errors=errors)  # fmt: skip
+                alarms=alarms, errors=errors)  # fmt: skip
 
 
 def checked(names=("a", "b"), text="x"):

@@ -51,7 +51,8 @@ class PyopenclBackend(ProbedBackend):
 
     def install(self) -> str:
         """Return the line that installs PyOpenCL, with a driver where the system has none."""
-        return install("opencl" if any(ICD_FOLDER.glob("*.icd")) else "opencl-cpu")
+        known = any(ICD_FOLDER.glob("*.icd"))
+        return install("opencl") if known else _with_driver(self._host)
 
     def inventory(self) -> Probe:
         """Ask the drivers, in this process; `probe` calls it in the child."""
@@ -66,7 +67,7 @@ class PyopenclBackend(ProbedBackend):
         except cl.Error as error:
             missing = error.code == _PLATFORM_NOT_FOUND
             reason = "no OpenCL driver is installed" if missing else str(error)
-            fix = f"{install('opencl-cpu')}; or {_OWN}" if has_wheels("opencl-cpu") else _OWN
+            fix = f"{_with_driver(host)}; or {_OWN}" if has_wheels("opencl-cpu") else _OWN
             fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else fix
             lack: Lack | None = "no-driver" if missing else None
             return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
@@ -106,10 +107,19 @@ class PyopenclBackend(ProbedBackend):
         return frozenset(listed)
 
 
+def _with_driver(host: Host) -> str:
+    """Return the line that installs PyOpenCL and the smallest driver that works here."""
+    return install("opencl-cpu") if _has_linker(host) else install("opencl-intel")
+
+
+def _has_linker(host: Host) -> bool:
+    """Return whether there is a linker, without which PoCL has no kernel."""
+    return shutil.which("ld", path=host.env.get("PATH")) is not None
+
+
 def _unlinked(platform: Any, host: Host) -> bool:
     """Return whether a platform is PoCL, and cannot link a kernel: it would end the process."""
-    linker = shutil.which("ld", path=host.env.get("PATH"))
-    return platform.name.strip() == _POCL and linker is None and not _tried(host)
+    return platform.name.strip() == _POCL and not _has_linker(host) and not _tried(host)
 
 
 def _tried(host: Host) -> bool:
