@@ -36,11 +36,11 @@ __all__ = [
     "numpy_dtype", "storage",
 ]  # fmt: skip
 
-Dtype = Literal["float16", "bfloat16", "float32", "float64", "uint8", "uint32"]
+Dtype = Literal["float16", "bfloat16", "float32", "float64", "uint8"]
 Arithmetic = Literal["float16", "bfloat16", "tf32", "float32", "float64"]
 
 ITEMSIZE: dict[Dtype, int] = {
-    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "uint8": 1, "uint32": 4,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "uint8": 1,
 }  # fmt: skip
 
 

@@ -178,7 +178,7 @@ def _read(path: Path, place: str, limit: int, *, own: bool) -> bytes:
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise SourceError(f"{place}: it is no regular file", "name one")
+            raise SourceError(f"{place}: it is no regular file", "it must be one")
         if own:
             _refuse_others(path, state, place)
         size = state.st_size

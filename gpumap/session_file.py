@@ -51,7 +51,7 @@ _LINE = re.compile(
     rf"(?:(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)=({_WORD}*+)(?:[ \t]+#.*)?|#.*)?", re.DOTALL
 )
 _DATA = "write KEY=VALUE on a line; put what has blanks, or what a shell expands, in single quotes"
-_EXAMPLE = "write DEVICES=cuda0,cuda1"
+_EXAMPLE = "write devices of this machine: DEVICES=cuda0,cuda1"
 
 
 class Assignment(NamedTuple):

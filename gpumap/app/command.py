@@ -59,7 +59,7 @@ def find_program(command: str, program: Program) -> str:
             return path
         seen = seen or path
     if command and seen:
-        fix = f"chmod +x {seen}, or name its interpreter"
+        fix = "name a file, and make it a program (chmod +x), or name its interpreter"
         raise cannot_run(program, f"{seen} is no file that may be executed", fix, NOT_EXECUTABLE)
     where = "there is no such file" if "/" in command else "it is in no folder of PATH"
     fix = "write its whole path, or look at how it is spelled"

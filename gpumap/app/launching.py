@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 from contextlib import ExitStack
 from subprocess import SubprocessError
@@ -90,10 +92,16 @@ class Launching:
         except OSError as error:
             self._files.close()  # or there is no room to say it
             message = f"cannot write {error.filename or folder}: {error.strerror}"
-            raise QuestionError(message, f"choose another folder, or {LIMITS}") from error
+            full = error.errno in (errno.EMFILE, errno.ENFILE)
+            fix = LIMITS if full else "choose another folder, or shorten the names"
+            raise QuestionError(message, fix) from error
 
     def _file(self, path: Path) -> Output:
-        return Sink(self._files.enter_context(path.open("wb", buffering=0)).fileno()), None
+        # a FIFO without a reader would be waited for
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o666)
+        self._files.callback(os.close, number)
+        os.set_blocking(number, True)
+        return Sink(number), None
 
     def _started(self, running: Run, job: Job, outputs: Outputs | None) -> Process:
         """Start a process, or say why it cannot be started as planned."""

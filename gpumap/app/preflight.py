@@ -162,13 +162,18 @@ class _Preflight:
         return bindings
 
     def _take_overlooked(self, bindings: Sequence[Binding]) -> None:
-        """Note GPUs that a default map lacks: it takes what answers, at last the cores."""
-        if any(binding.device.kind.row.maker for binding in bindings):
+        """Note GPUs that a default map may lack: it takes what answers, at last the cores."""
+        name_it = "name the devices of the job: gpumap preflight MAP; `gpumap doctor` says why"
+        silent = [each for each in self._inventory.libraries if each.code is not None]
+        for library in silent:
+            text = f"{library.name}: {library.reason}"
+            self._take(FitnessCheck("driver", "cannot-tell", text, name_it))
+        if silent or any(binding.device.kind.row.maker for binding in bindings):
             return
         for row in (kind.row for kind in _ON_THE_BUS):
             if row.vendor is not None and has_gpu(Tree(Path("/")), row.vendor):
                 text = f"a GPU of {row.maker} is on the PCI bus, and no driver lists it"
-                self._take(checked("driver", "cannot-tell", text))
+                self._take(FitnessCheck("driver", "cannot-tell", text, name_it))
 
     def _health(self, bindings: Sequence[Binding], *, real: bool) -> None:
         devices = [binding.device for binding in bindings]

@@ -85,8 +85,8 @@ def _find(
     from gpumap.resolve import default_map, resolve
 
     argument, option, backend = where
-    inventory = Inventory(program.host(), backend)
     try:
+        inventory = Inventory(program.host(), backend)
         source = sources.find(argument, option, env=program.env, cwd=program.cwd)
         if source is None:
             context_map = default_map(inventory)

@@ -35,7 +35,7 @@ def start(program: Program, file: Path, request: RunRequest) -> None:
     """
     session = read(read_text(program.cwd / file, "session file", _LIMIT), str(file))
     if not request.quiet:
-        say((*session.notes, *_differing(session)), program)
+        say((*session.notes, *_differing(program, session)), program)
     call = _call(program, session, request)
     if request.dry_run:
         print_lines(program, shlex.join(call))
@@ -92,9 +92,9 @@ def _options(session: Session) -> Iterator[str]:
         yield from ("--algorithm", _ALGORITHMS[strategy])
 
 
-def _differing(session: Session) -> Iterator[Diagnostic]:
+def _differing(program: Program, session: Session) -> Iterator[Diagnostic]:
     """Yield what a training does otherwise than in Theano-MPI."""
-    if session.sync_type == "avg":
+    if session.sync_type == "avg" and not _is_model_class(program, session):
         yield note("avg is the mean of parameters in Theano-MPI; here it is that of gradients")
     if session.strategy not in (None, "ar", "nccl32"):
         yield note(f"{session.strategy} is Theano-MPI's own exchange: here float32 is sent")

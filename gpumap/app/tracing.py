@@ -52,13 +52,22 @@ def trace_script(
         env = dict(program.env)
         if option is not None:
             env["GPUMAP_CONTEXTS"] = read_map(record.draft, Where(option=option)).text
-        with TemporaryDirectory(prefix="gpumap-") as folder:
+        with _folder() as folder:
             target = Path(folder) / "trace.json"
             env[TRACE] = f"{os.getpid()}:{target}"
             command = (sys.executable, str(path), *arguments)
             ending, code = run_alone(program, Job("script", sys.executable, command, env))
             found = io.read(target) if target.exists() else None
         _take(record.draft, ending, code, found)
+
+
+def _folder() -> TemporaryDirectory[str]:
+    """Return a folder in which the script can leave its trace; raises SourceError."""
+    try:
+        return TemporaryDirectory(prefix="gpumap-")
+    except OSError as error:
+        what = f"there is no folder for the trace: {error.strerror or error}"
+        raise SourceError(what, "let TMPDIR name a folder that can be written to") from error
 
 
 def _take(draft: Draft, ending: Ending, code: int | None, found: Report | None) -> None:

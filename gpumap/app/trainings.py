@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import redirect_stdout
 from importlib.util import find_spec
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.program import several
@@ -44,6 +45,7 @@ def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
     (how,) = chosen(optimizer, OPTIMIZERS, "optimizer", "--optimizer", most=1)
     names = chosen(options["rule"], RULES, "rule", "--rule")
     rate, learn = options["rate"], options["learn"]
+    _check_finite({"--rate": rate, "--chance": options["chance"]})
     about = {name: options[name] for name in ("tau", "chance")}
     return Params(
         network,
@@ -96,6 +98,13 @@ class TrainingRecipe(WorkersRecipe):
             note = Diagnostic("batch-split", made.divided, severity="note")
             self.draft.remarks.append(note)
         return made
+
+
+def _check_finite(values: Mapping[str, float | None]) -> None:
+    """Refuse nan and inf, which click accepts within any range."""
+    for option, value in values.items():
+        if value is not None and not isfinite(value):
+            raise QuestionError(f"{option} {value} is no number to train with", "give a finite one")
 
 
 def _algorithm(requested: str | None, *, library: bool) -> str:

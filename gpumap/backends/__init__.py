@@ -47,6 +47,8 @@ def load(name: str, host: Host) -> Backend:
     """
     if name not in REGISTRY:
         known = fix(name, REGISTRY, f"choose one of {', '.join(REGISTRY)}")
+        if "," in name or name == "all":
+            known = "name one; commands that measure take several, as `gpumap bench dot` does"
         raise QuestionError(f'no backend is called "{name}"', known)
     module, _, attribute = REGISTRY[name].partition(":")
     backend: Backend = getattr(import_module(module), attribute)(host)

@@ -12,6 +12,7 @@ array, and gets two numbers; rank 0 knows which rank calls.
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
@@ -147,7 +148,7 @@ class ProcessComm(Comm, Protocol):
     @contextmanager
     def serve(self, served: Served) -> Iterator[Ask]:
         """Serve by a thread of rank 0."""
-        aside, lock = self.aside, threading.Lock()
+        aside, lock, failure = self.aside, threading.Lock(), list[BaseException]()
 
         def remote(number: int, array: Array | None = None) -> tuple[int, int]:
             aside.send((self.rank, number), 0, array)
@@ -168,13 +169,23 @@ class ProcessComm(Comm, Protocol):
                 left -= array is None and not answer[1]
                 aside.send(answer, rank, array)
 
+        def work() -> None:
+            try:
+                serve_others()
+            except BaseException as error:  # noqa: BLE001 - it is said, and ends all ranks
+                sys.excepthook(type(error), error, error.__traceback__)
+                self.abort()  # those that wait for an answer would wait for ever
+                failure.append(error)
+
         if self.rank:
             yield remote
             return
-        thread = threading.Thread(target=serve_others, daemon=True)
+        thread = threading.Thread(target=work, daemon=True)
         thread.start()
         yield own
         thread.join()
+        if failure:
+            raise failure[0]
 
 
 def exchange(algorithm: str, comm: ProcessComm, array: Array) -> Callable[[], None]:

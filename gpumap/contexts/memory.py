@@ -199,5 +199,8 @@ def _shown(line: Line | None) -> str | None:
     if line is None:
         return None
     path, number = line
-    inside = os.path.relpath(path)
+    try:
+        inside = os.path.relpath(path)
+    except (OSError, ValueError):  # the folder is gone; another drive
+        inside = os.pardir
     return f"{path if inside.startswith(os.pardir) else inside}:{number}"

@@ -247,6 +247,9 @@ def _by_release(card: tuple[int, ...], facts: Facts) -> Iterator[Match]:
     elif oldest and card < version(oldest):
         what = f"builds of {name} start at capability {oldest}, this device has {this}"
         yield Match("GM510", what, rank=0 if failing else 1)
+    elif failing:
+        code = "GM509" if card[0] >= 8 else "GM510"  # noqa: PLR2004 - what builds lack most
+        yield Match(code, f"the build has no kernel for capability {this}")
 
 
 def _gfx(facts: Facts) -> Iterator[Match]:

@@ -104,7 +104,8 @@ class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
         if self.model is not None and not self._is_model(device):
             yield "model", "unfit", f"{device.name}, required is {self.model}"
         power, ecc = facts.get("power_limit"), facts.get("ecc")
-        lanes, generation = (device.facts.get(key) for key in ("link_width", "max_link_generation"))
+        lanes = (nvml and nvml.link_width) or device.facts.get("link_width")
+        generation = (nvml and nvml.max_link_generation) or device.facts.get("max_link_generation")
         there, least = version(device.driver) or None, version(self.driver) or None
         yield from _judged("memory", device.memory_total, self._memory(), units.memory)
         yield from _judged("link-width", lanes, self.link_width, lambda n: f"x{n}")

@@ -128,17 +128,13 @@ class DeviceRun:
     def _child(self) -> None:
         """Run one process until it ends, or one of its steps takes too long."""
         left = self._end - time.monotonic()
-        self._doing, self._read = ("open", self._usable()[0].name, None), 0
+        self._doing, self._read = ("open", None, None), 0
         self._since, self._starved = time.monotonic(), 0.0
         child = in_child("gpumap.doctor.screening_child", (), self._env, left, self._job(left),
                          self._over)  # fmt: skip
         self._take_lines(child.answer)
         if not self._complete:
-            what, name, other = self._doing
-            why = self._why(child)
-            self._note(StepResult(what, name, other, why.code, why.text))
-            if other is None and name is not None:
-                self._lost.add(name)
+            self._lose(self._doing, self._why(child))
 
     def _job(self, left: float) -> str:
         """Return what is left to do, without devices that cannot be used."""
@@ -154,7 +150,8 @@ class DeviceRun:
         if child.code is not None:
             last = child.errors.strip().rpartition("\n")[2]
             return Reason("probe-failed", last or f"{ended} exit code {child.code}")
-        if (waited := self._waited()) >= self._limit():
+        waited, endless = self._waited(), self._doing[0] == "all-at-once"  # it has no pace
+        if waited >= self._limit() and not endless:
             return Reason("hangs", f"no answer in {waited:.1f} s")
         return Reason("no-time", f"its time was over after {waited:.1f} s, before its end")
 
@@ -187,6 +184,18 @@ class DeviceRun:
             else:
                 self._note(typed(line["result"], StepResult))
         self._read = len(lines)
+
+    def _lose(self, key: Key, why: Reason) -> None:
+        """Note the step in which a process ended, and leave out what cannot be used."""
+        what, name, other = key
+        if name is None and what == "open":  # it ended before its first step
+            code = "no-time" if why.code == "no-time" else "cannot-tell"
+            for binding in self._usable():
+                self._note(StepResult(what, binding.name, None, code, why.text))
+            return
+        self._note(StepResult(what, name, other, why.code, why.text))
+        if other is None and name is not None:
+            self._lost.add(name)
 
     def _note(self, result: StepResult) -> None:
         key: Key = (result.what, result.name, result.other)

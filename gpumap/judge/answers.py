@@ -83,7 +83,8 @@ def check(report: Report, _: Checked) -> Headline:
         return answer(report, "untrusted", (f"{whole}; no device was opened.",))
     if len(bindings) <= _FEW:
         whole += ": " + ", ".join(f"{middle(b.name)} = {_called(b.device)}" for b in bindings)
-    return answer(report, "good", (f"{whole}.", "4 KiB went to each and back, verified."))
+    there = "it" if len(bindings) == 1 else "each"
+    return answer(report, "good", (f"{whole}.", f"4 KiB went to {there} and back, verified."))
 
 
 def _called(device: Device) -> str:

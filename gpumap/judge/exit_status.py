@@ -256,5 +256,5 @@ def _undecided(report: Report) -> tuple[Diagnostic, ...]:
     count = _inconclusive(report.measurements)
     if not count:
         return ()
-    message = f"{counted(count, 'row')} of fewer than 6 samples, no time, or an impossible ratio"
+    message = f"{counted(count, 'row')} with fewer than 6 samples, no time, or an impossible ratio"
     return (Diagnostic("inconclusive", message, hint=_LONGER, severity="warning"),)

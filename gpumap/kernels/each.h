@@ -1,7 +1,7 @@
 // Element by element, in both dialects; behind opencl.h or cuda.h.
 //
 // ELEMENT is a type, set when the text is built (a macro called T would break the templates of
-// NVRTC's own header); REAL, where elements have a fraction, is what they are computed in. Each
+// NVRTC's own header); REAL is what they are computed in. Each
 // buffer comes with the place of its first element: OpenCL sub-buffers would have to be aligned.
 //
 // A work-item takes GRAIN in a row of a kernel's `size` elements: one on a GPU, where neighbours read

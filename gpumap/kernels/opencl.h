@@ -38,7 +38,7 @@ typedef WV ANYWHERE_W __attribute__((aligned(sizeof(W))));
 #define UNPACK(vector, each) JOIN(vstore, LANES)(vector, 0, each)
 #endif
 // STREAM: more than the caches hold is written, all of it at whole vectors' places. Past the caches it
-// is not read before, which is half of what a fill moves, and a third of a copy.
+// is not read before, which is half of what a fill moves.
 #ifdef __has_builtin
 #if defined(STREAM) && __has_builtin(__builtin_nontemporal_store)
 #define PUT(vector, to) __builtin_nontemporal_store(vector, (GLOBAL ELEMENTS *)(to))

@@ -34,16 +34,6 @@ KERNEL sgd(GLOBAL ELEMENT *w, const ulong w_at, GLOBAL const ELEMENT *g, const u
     for EACH(i) OUT(w, i) = (ELEMENT)(READ(w, i) - (REAL)rate * READ(g, i));
 }
 
-KERNEL momentum(GLOBAL ELEMENT *w, const ulong w_at, GLOBAL ELEMENT *v, const ulong v_at,
-                GLOBAL const ELEMENT *g, const ulong g_at, const ELEMENT rate, const ELEMENT decay,
-                const ulong size) {
-    for EACH(i) {
-        const REAL next = (REAL)decay * READ(v, i) + READ(g, i);
-        OUT(v, i) = (ELEMENT)next;
-        OUT(w, i) = (ELEMENT)(READ(w, i) - (REAL)rate * next);
-    }
-}
-
 // first and second are what the means move by: 1 - beta of the paper.
 KERNEL adam(GLOBAL ELEMENT *w, const ulong w_at, GLOBAL ELEMENT *m, const ulong m_at,
             GLOBAL ELEMENT *v, const ulong v_at, GLOBAL const ELEMENT *g, const ulong g_at,

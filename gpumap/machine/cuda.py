@@ -89,10 +89,11 @@ def explain(text: str | None, known: Known, shown: int) -> Why | None:
     wrong = next((n for n, entry in enumerate(entries) if not _names(entry, known)), len(entries))
     if shown >= len(entries):
         return None
-    if known.count is None or shown >= wrong:
+    twice = len(set(entries)) < len(entries)
+    if shown >= wrong or (known.count is None and not twice):
         entry = f'entry {shown + 1} ("{_short(entries[shown])}")'
         reason = f"{entry} names no device, so it and every later entry are hidden"
-    elif shown or len(set(entries)) < len(entries):  # CUDA alone knows why it ends here
+    elif shown or twice:  # CUDA alone knows why it ends here
         reason = f"CUDA shows {shown} of these {len(entries)} devices"
     else:
         return None  # it is not the variable's fault

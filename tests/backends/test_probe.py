@@ -161,19 +161,30 @@ def test_no_driver_at_all(tmp_path):
     )  # fmt: skip
 
 
+NOWHERE = (("lib/no-c-library-*",),)
+
+
 def test_the_driver_that_is_offered_works_here(monkeypatch, tmp_path):
     """None where the system has one; Intel's where PoCL would find no linker."""
     monkeypatch.setattr(pyopencl, "ICD_FOLDER", tmp_path)
+    monkeypatch.setattr(pyopencl, "_LINKED", ())
     (tmp_path / "ld").touch(0o755)
     here, bare = (PyopenclBackend(Host({"PATH": path}, MACHINE)) for path in (str(tmp_path), "/x"))
     offered = [here.install(), bare.install()]
+    monkeypatch.setattr(pyopencl, "_LINKED", NOWHERE)
+    offered.append(here.install())
     (tmp_path / "nvidia.icd").write_text("libnvidia-opencl.so.1")
-    extras = ("opencl-cpu", "opencl-intel", "opencl")
+    extras = ("opencl-cpu", "opencl-intel", "opencl-intel", "opencl")
     assert [*offered, bare.install()] == [install(extra) for extra in extras]
 
 
-def test_pocl_without_a_linker_is_not_used(pocl, tmp_path):
+@pytest.mark.parametrize("linker", [None, "#!/bin/sh\nexit 1\n"])
+def test_pocl_without_a_linker_is_not_used(pocl, tmp_path, monkeypatch, linker):
     """It would end the process at its first kernel; the fix has a driver that needs none."""
+    if linker is not None:  # it is there, and has nothing to link with
+        (tmp_path / "ld").write_text(linker)
+        (tmp_path / "ld").chmod(0o755)
+        monkeypatch.setattr(pyopencl, "_LINKED", NOWHERE)
     env = {**os.environ, "PATH": str(tmp_path), "POCL_CACHE_DIR": str(tmp_path)}
     probe = PyopenclBackend(Host(env, MACHINE)).inventory()
     assert [d for d in probe.devices if d.driver == pocl[0].driver] == []

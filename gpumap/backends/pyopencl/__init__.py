@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import ICD_FOLDER, ICD_VARIABLE
@@ -28,6 +29,11 @@ NAME = "pyopencl"
 _OWN = "install your device's own driver (processors, Debian: apt-get install pocl-opencl-icd)"
 _PLATFORM_NOT_FOUND = -1001
 _POCL = "Portable Computing Language"
+# Below /usr, of a C compiler: one of each.
+_LINKED: tuple[tuple[str, ...], ...] = (
+    ("lib*/gcc/*/*/libgcc.a",),
+    ("lib*/libc.so", "lib/*/libc.so"),
+)
 _TRIED: dict[str, bool] = {}  # by PATH
 _TRIAL = f"""
 import pyopencl as cl
@@ -109,17 +115,20 @@ class PyopenclBackend(ProbedBackend):
 
 def _with_driver(host: Host) -> str:
     """Return the line that installs PyOpenCL and the smallest driver that works here."""
-    return install("opencl-cpu") if _has_linker(host) else install("opencl-intel")
+    return install("opencl-cpu") if _links(host) else install("opencl-intel")
 
 
-def _has_linker(host: Host) -> bool:
-    """Return whether there is a linker, without which PoCL has no kernel."""
-    return shutil.which("ld", path=host.env.get("PATH")) is not None
+def _links(host: Host) -> bool:
+    """Return whether all that PoCL links a kernel with is where compilers have it."""
+    linker = shutil.which("ld", path=host.env.get("PATH"))
+    usr = Path("/usr")
+    there = (any(any(usr.glob(place)) for place in places) for places in _LINKED)
+    return linker is not None and all(there)
 
 
 def _unlinked(platform: Any, host: Host) -> bool:
     """Return whether a platform is PoCL, and cannot link a kernel: it would end the process."""
-    return platform.name.strip() == _POCL and not _has_linker(host) and not _tried(host)
+    return platform.name.strip() == _POCL and not _links(host) and not _tried(host)
 
 
 def _tried(host: Host) -> bool:
@@ -186,7 +195,7 @@ def _listed(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple
         else:
             reason = "has no device"
         if devices and _unlinked(platform, host):
-            devices, reason = [], "cannot link its kernels: no ld in PATH"
+            devices, reason = [], "cannot link its kernels: no ld in PATH, or no C library"
         if not devices:
             notes.append(f'platform {p} "{platform.name.strip()}" {reason}')
         for i, native in enumerate(devices):
