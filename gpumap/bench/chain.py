@@ -39,6 +39,7 @@ from gpumap.judge.doubts import about, doubtful, largest, single_device, unsuppo
 from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import Case, Group, Plan, Reason, Work
 from gpumap.text import short
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -196,7 +197,7 @@ def _has_chain(session: Session) -> bool:
 
 
 def _title(case: Case) -> str:
-    return "chain log(exp(relu(x.w + b))), {rows} rows {dtype}".format_map(case.params)
+    return f"chain log(exp(relu(x.w + b))), {counted(int(case.params['rows']), 'row')} float32"
 
 
 def _where(row: Measurement) -> str:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     Maker = Callable[[Any, ProcessComm, Session], Any]
 
 _END = "end"
+_REST = 0.01  # seconds between two polls for it
+_LOOK = 0.3  # seconds in which rank 0 samples the machine, when the devices are open
 _WATCHED = 1.0  # seconds in which the watchdog sees a rank of this machine that is gone
 _SAMPLE = 0.03  # seconds of a sample: a hundred times as long as a command takes, by gloo
 _SHOWN = 200  # characters of an engine's message
@@ -72,7 +74,14 @@ class Member:
         self._works: dict[int, Any] = {}
 
     def follow(self) -> None:
-        """Execute the commands of rank 0 until the last one."""
+        """Execute the commands of rank 0 until the last one.
+
+        Before the first command it sleeps: waiting in MPI keeps a core busy, and rank 0 samples
+        how busy the machine is. A message wakes it.
+        """
+        while not self.comm.waiting():
+            time.sleep(_REST)
+        self.comm.receive()
         while (command := self.comm.broadcast())[0] != _END:
             self.do(*command)
         self.close()
@@ -84,10 +93,13 @@ class Member:
         """
         doer = self._works[number] if number else self
         action = partial(getattr(doer, what), *arguments) if doer is not None else _nothing
-        if what != "run":
-            return self._answers(action)
-        action()
-        return []
+        if what == "run":
+            action()
+            return []
+        answers = self._answers(action)
+        if what == "open" and self.comm.rank:
+            time.sleep(_LOOK)
+        return answers
 
     def open(self) -> None:
         """Open this rank's device."""
@@ -136,6 +148,7 @@ class ProcessRanks:
         self._member = member
         self._here = frozenset(here)
         self._made = 0
+        self._awake = False
 
     def open(self) -> Session:
         """Open the device of every rank, and return that of this one.
@@ -143,6 +156,7 @@ class ProcessRanks:
         Raises:
             DeviceError: one cannot be opened, by the name of its rank.
         """
+        self._wake()
         self._results("open", 0)
         assert self._member.session is not None  # no rank has a problem
         return self._member.session
@@ -212,5 +226,12 @@ class ProcessRanks:
 
     def end(self) -> None:
         """End the other ranks."""
+        self._wake()
         self._member.comm.broadcast((_END,))
         self._member.close()
+
+    def _wake(self) -> None:
+        """Wake the other ranks, if they sleep."""
+        for rank in () if self._awake else self.table[1:]:
+            self._member.comm.send(None, rank.number)
+        self._awake = True

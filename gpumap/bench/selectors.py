@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.bench.registry import Family
 
-EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup"
+EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup; a limit ends in >=1.8"
 EVERYWHERE = ("backend", "names", "name", *OF_DEVICES)  # keys of every row
 _SHOWN = 40  # characters of the user's text inside a message; the caret shows its position
 _SELECTOR = re.compile(
@@ -36,7 +36,7 @@ _SELECTOR = re.compile(
 )
 _OPERATOR = re.compile(r"\s*(>=|<=|>|<)(?![<>=])\s*")
 _EXAMPLE = "write it as dot.many.speedup>=1.8 or 'transfer.h2d.peak_bandwidth>=50GB/s'"
-_ITEM = re.compile(r"[^,]+")
+_ITEM = re.compile(r"(?:(?<=\[)|(?<=,))[^,\]]*")
 _PAIR = re.compile(r"\s*(?P<key>[^=]*?)\s*=\s*(?P<value>.*?)\s*", re.DOTALL)
 
 
@@ -124,7 +124,7 @@ def _keys(text: str, inside: tuple[int, int], families: Sequence[Family]) -> dic
     """Return the keys in the brackets, if there are any, with their values."""
     known = (*(key for family in families for key in family.keys), *EVERYWHERE)
     keys: dict[str, str] = {}
-    for item in _ITEM.finditer(text, *inside):
+    for item in _ITEM.finditer(text, *inside) if inside[0] < inside[1] else ():
         pair = _PAIR.fullmatch(text, *item.span())
         if pair is None or not pair["value"]:
             raise _no_selector(item.span(), f'"{truncated(item[0], _SHOWN)}" is not key=value')

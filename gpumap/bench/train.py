@@ -162,9 +162,15 @@ def check_request(bindings: Sequence[Binding], params: Params) -> None:
     """Refuse what cannot be trained.
 
     Raises:
-        QuestionError: a batch has fewer examples than there are devices.
+        QuestionError: a batch has fewer examples than there are devices; what is learned ends
+            before any device has exchanged with the center that it is taken from.
     """
-    scaling = params.scaling
+    scaling, count = params.scaling, len(bindings)
+    least = max((rule.tau for rule in params.rules if rule.name == "easgd"), default=0)
+    least *= scaling.batch(count)
+    if 0 < params.learn < least and count > 1:
+        message = f"no device meets the center of easgd within {params.learn} examples"
+        raise QuestionError(message, f"take --learn {least} or more, or a smaller --tau")
     if scaling.how == "strong" and scaling.examples < len(bindings):
         message = f"a batch of {scaling.examples} examples for {len(bindings)} devices"
         raise QuestionError(message, f"take --batch {len(bindings)} or more, or fewer names")

@@ -232,12 +232,6 @@ def residual(a: Any, b: Any, scale: float, out: Any) -> None:
     out *= _as(out, scale)
 
 
-@_by_parts("buffer", "scalar", "buffer")
-def scaled(a: Any, scale: float, out: Any) -> None:
-    """Write a scale."""
-    np.multiply(a, _as(a, scale), out=out)
-
-
 @_by_parts("buffer", "buffer", "scalar")
 def sgd(w: Any, g: Any, rate: float) -> None:
     """Take rate g from w."""

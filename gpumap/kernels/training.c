@@ -24,11 +24,6 @@ KERNEL residual(GLOBAL const ELEMENT *a, const ulong a_at, GLOBAL const ELEMENT 
     for EACH(i) OUT(out, i) = (ELEMENT)((READ(a, i) - READ(b, i)) * (REAL)scale);
 }
 
-KERNEL scaled(GLOBAL const ELEMENT *a, const ulong a_at, const ELEMENT scale, GLOBAL ELEMENT *out,
-              const ulong out_at, const ulong size) {
-    for EACH(i) OUT(out, i) = (ELEMENT)(READ(a, i) * (REAL)scale);
-}
-
 KERNEL sgd(GLOBAL ELEMENT *w, const ulong w_at, GLOBAL const ELEMENT *g, const ulong g_at,
            const ELEMENT rate, const ulong size) {
     for EACH(i) OUT(w, i) = (ELEMENT)(READ(w, i) - (REAL)rate * READ(g, i));

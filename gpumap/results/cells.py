@@ -190,7 +190,7 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     summaries = {topic.name: topic.summary for topic in of_kind("flag")}
     for flag in found:
         flagged = (row for row in rows if flag in row.flags)
-        yield f"{_which(flagged)}: {flag}: {summaries[flag]}"
+        yield f"{_which(flagged)}: {flag}: {summaries.get(flag, flag)}"
 
 
 def _which(rows: Iterable[Measurement]) -> str:

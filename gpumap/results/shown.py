@@ -73,8 +73,15 @@ def _records(report: Report) -> Iterator[Record]:
         yield Record("warning", cells={"reason": line})
     yield from spec_of(report).records(report, report.result)
     for verdict, outcome in zip(report.verdicts, of_verdicts(report), strict=True):
-        yield _verdict(verdict, outcome)
-    yield from map(_error, report.errors)
+        hints = (p.diagnostic.hint for p in report.errors if _is_of(p, verdict))
+        yield _verdict(verdict, outcome, next(hints, None))
+    for problem in report.errors:
+        yield _error(problem, tested=not any(_is_of(problem, each) for each in report.verdicts))
+
+
+def _is_of(problem: Problem, verdict: Verdict) -> bool:
+    """Return whether an error says that a limit was not met."""
+    return problem.diagnostic.message.startswith(f"limit {verdict.text}: ")
 
 
 def _figure(found: Headline | Verdict | None) -> dict[str, Estimate]:
@@ -88,7 +95,7 @@ def _figure(found: Headline | Verdict | None) -> dict[str, Estimate]:
     return {found.metric: Estimate(found.value, *ends, "")}
 
 
-def _verdict(found: Verdict, outcome: Outcome) -> Record:
+def _verdict(found: Verdict, outcome: Outcome, hint: str | None) -> Record:
     """Return the record of a verdict; what is only shown is no test."""
     row = found.id or ""
     return Record(
@@ -98,12 +105,13 @@ def _verdict(found: Verdict, outcome: Outcome) -> Record:
         _figure(found),
         None if found.verdict == SHOWN else outcome,
         found.text if row in found.text else f"{found.text} {row}",
+        hint=hint,
     )
 
 
-def _error(problem: Problem) -> Record:
-    """Return the record of an error."""
+def _error(problem: Problem, *, tested: bool) -> Record:
+    """Return the record of an error; one that a verdict is the reason of is in the test of that."""
     found, about = of_problem(problem), problem.diagnostic
     text = f"{found.word}: {found.text}"
     cells = {"names": about.name, "status": problem.exit, "reason": text}
-    return Record("error", None, cells, {}, found, text, hint=about.hint)
+    return Record("error", None, cells, {}, found if tested else None, text, hint=about.hint)

@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 
     from gpumap.comm.base import Comm
 
-_NEEDED = (
-    "params", "data", "compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup"
-)  # fmt: skip
-_HAS = f"a ModelClass has {', '.join(_NEEDED)}"
+_METHODS = ("compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup")
+_HAS = f"a ModelClass has params, data, {', '.join(_METHODS)}"
 
 
 class Recorder:
@@ -77,7 +75,7 @@ class Session:
         self._recorder = Recorder()
         self._rank_batches = 0  # of this epoch
         self._asynchronous = rule.asynchronous
-        if rule.asynchronous and self._flat.dtype != np.float32:
+        if rule.asynchronous and self._ranks > 1 and self._flat.dtype != np.float32:
             text = f"{rule.name} exchanges float32, and params are {self._flat.dtype}"
             raise QuestionError(text, "make them float32, or choose BSP")
         self._rule = rule.of(self, (1,) * self._ranks, 1, alone=self._ranks == 1)
@@ -228,7 +226,10 @@ def _made(modelfile: str, modelclass: str) -> tuple[Any, bool]:
     model = model_class(config) if shards else model_class()
     if not hasattr(model, "params") and hasattr(model, "build_model"):
         model.build_model()
-    if lacking := [name for name in _NEEDED if getattr(model, name, []) == []]:
+    lacking = [name for name in _METHODS if not callable(getattr(model, name, None))]
+    lacking += [] if hasattr(model, "data") else ["data"]
+    lacking += [] if len(getattr(model, "params", ())) else ["params"]
+    if lacking:
         raise QuestionError(f"{modelfile}.{modelclass} has no {', no '.join(lacking)}", _HAS)
     takes = inspect.signature(model.compile_iter_fns).parameters
     model.compile_iter_fns(*(("avg",) if takes else ()))

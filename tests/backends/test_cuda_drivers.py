@@ -1,13 +1,13 @@
 """Why there is no CUDA device: the real CuPy before drivers of our own (tests/drivers)."""
 
 import json
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import pytest
 from tables import table
 
 from gpumap.backends.cupy import INSTALL
-from gpumap.backends.frameworks import installed
 from gpumap.extras import install, pip
 from gpumap.machine.cuda import no_driver
 
@@ -74,10 +74,9 @@ def test_a_driver_too_old_for_this_cupy(devices, version, shown, extra):
 
 def _of_framework(name):
     """Return why a framework has no CUDA device here: builds for processors know of none."""
-    version = installed(name)
-    if version is None:
+    if find_spec(name) is None:
         return "not installed"
-    built = f"PyTorch {version} is not built for CUDA"
+    built = f"PyTorch {version(name)} is not built for CUDA"
     return built if name == "torch" else "it finds no cuda device"
 
 

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import tempfile
 from collections import Counter
 from textwrap import dedent
 
@@ -11,6 +12,9 @@ from report_schema import checked
 from scripts import script as devices
 from shell import LIMIT, until
 from tables import table
+
+from gpumap.app import tracing
+from gpumap.errors import SourceError
 
 TEXTS = table(__file__)
 OPEN = TEXTS["open"]
@@ -181,3 +185,14 @@ def test_the_trace_is_written_before_the_libraries_of_its_contexts_end(run, gpum
     assert (answer.code, answer.err) == (0, "")
     told = [(gpumap.folder / name).read_text() for name in ("before", "between")]
     assert told == ["True", "True"]
+
+
+def test_without_a_folder_for_the_trace_the_fix_is_to_name_one(tmp_path, monkeypatch):
+    """Python looks at TMPDIR, at three folders of the system, and where it stands."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(SourceError) as caught:
+        tracing._folder()
+    (found,) = caught.value.diagnostics
+    assert (found.message, "TMPDIR" in found.hint) == (
+        "there is no folder for the trace: No such file or directory", True,
+    )  # fmt: skip

@@ -51,7 +51,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "relu_back": lambda a, d, _out: jnp.where(a > 0, d, 0),  # a product would make NaN of infinity
     "tanh_back": lambda a, d, _out: d * (1 - a * a),
     "residual": lambda a, b, scale, _out: (a - b) * scale,
-    "scaled": lambda a, scale, _out: a * scale,
     "sgd": lambda w, g, rate: w - g * rate,
     "adam": _adam,
     "fill": jnp.full_like,

@@ -57,7 +57,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "relu_back": _computed(lambda a, d: torch.where(a > 0, d, torch.zeros_like(d))),
     "tanh_back": _computed(lambda a, d: d * (1 - a * a)),
     "residual": _computed(lambda a, b, scale: (a - b) * scale),
-    "scaled": _writing(torch.mul),
     "sgd": lambda w, g, rate: w.sub_(g, alpha=rate),
     "adam": _adam,
     "fill": torch.Tensor.fill_,
