@@ -8,7 +8,7 @@ from gpumap.errors import QuestionError
 from gpumap.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from gpumap.model import Case
 
@@ -52,26 +52,6 @@ def middle(text: str, most: int = NAME) -> str:
         return shown
     half = (most - 1) // 2
     return f"{_fitting(shown, half)}…{_fitting(shown[::-1], half)[::-1]}"
-
-
-def shortened(names: Iterable[str]) -> dict[str, str]:
-    """Return the names that are too long for a cell, cut so that they stay apart.
-
-    In the middle; or, where that leaves some of them alike, around their first difference.
-    """
-    long = [name for name in dict.fromkeys(names) if width(printable(name)) > NAME]
-    found = {name: middle(name, NAME) for name in long}
-    if len({*found.values()}) == len(long):
-        return found
-    ends = zip(min(long), max(long), strict=False)  # of sorted names all others lie between
-    place = next((n for n, (one, other) in enumerate(ends) if one != other), 0)
-    return {name: _around(name, place, NAME) for name in long}
-
-
-def _around(text: str, place: int, most: int) -> str:
-    before = _fitting(text[:place][::-1], (most - 2) // 2)[::-1]
-    after = _fitting(text[place:], most - 2 - width(before))
-    return f"…{before}{after}…"
 
 
 def short(case: Case) -> str:

@@ -20,7 +20,7 @@ from gpumap.escape import printable
 from gpumap.report import plain
 from gpumap.report.diagnostics import render
 from gpumap.report.table import Table, paragraph
-from gpumap.text import ALIASES, chosen, fix, label, middle, nearest, short, shortened, width
+from gpumap.text import ALIASES, chosen, fix, label, middle, nearest, short, width
 
 TABLE = table(__file__)
 
@@ -93,7 +93,6 @@ def test_nothing_is_wider_than_its_room(names, most):
     for found in (label(names[0], most), middle(names[0], most)):
         assert found.isprintable()
         assert width(found) <= most
-    assert all(width(name) <= 16 for name in shortened(names).values())  # columns of a cell
 
 
 @pytest.mark.parametrize(("names", "shown"), [
@@ -105,15 +104,6 @@ def test_nothing_is_wider_than_its_room(names, most):
 def test_names_that_do_not_fit_become_a_count(names, shown):
     """Those of more than three too."""
     assert short(case("many", bindings(names))) == shown
-
-
-@pytest.mark.parametrize(("names", "shown"), [
-    (["gpu0", "gpu1"], {}),
-    (["a" * 20 + "0", "a" * 20 + "1"], ["aaaaaaa…aaaaaa0", "aaaaaaa…aaaaaa1"]),
-    (["node-000-in-the-hall", "node-001-in-the-hall"], ["…node-000-in-th…", "…node-001-in-th…"]),
-])  # fmt: skip
-def test_long_names_are_cut_so_that_they_stay_apart(names, shown):
-    assert list(shortened(names).values()) == list(shown)
 
 
 KNOWN = ("solo", "one", "many", "float32", "Résumé")

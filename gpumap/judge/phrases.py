@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap import units
 from gpumap.model import Estimate, Headline
 from gpumap.model.maps import UNITS
-from gpumap.text import shortened
+from gpumap.text import middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence, Sized
@@ -110,8 +110,7 @@ def capital(text: str) -> str:
 def names(bindings: Sequence[Binding], *, between: str = "+") -> str:
     """Return the names of devices, or how many they are."""
     if len(bindings) <= _FEW:
-        short = shortened(binding.name for binding in bindings)
-        return between.join(short.get(b.name, b.name) for b in bindings)
+        return between.join(middle(binding.name) for binding in bindings)
     distinct = len({binding.device.id for binding in bindings}) == len(bindings)
     return f"{len(bindings)} {'devices' if distinct else 'names'}"
 

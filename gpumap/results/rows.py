@@ -10,7 +10,7 @@ from gpumap.bench.registry import find, how, loaded, sizes
 from gpumap.model import replace
 from gpumap.report.table import Table
 from gpumap.results import cells
-from gpumap.text import listed, short, shortened
+from gpumap.text import listed, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,6 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 
     `verbose`: with every row and column.
     """
-    report = report if verbose else _renamed(report)
     share = f"{report.settings.get('confidence', 0.95) * 100:g}%"
     requested = shown(report)
     mixed = any("+" in row.case.backend for row in requested)
@@ -55,26 +54,6 @@ def _following(report: Report, rows: Sequence[Measurement], *, verbose: bool) ->
         from gpumap.results import models
 
         yield from models.break_evens(report.measurements)
-
-
-def _renamed(report: Report) -> Report:
-    """Return a report whose names have room in a cell."""
-    cases = [row.case for row in report.measurements]
-    short = shortened(name for case in cases for name in case.names)
-    if not short:
-        return report
-
-    def renamed(case: Case) -> Case:
-        bound = tuple(replace(b, name=short.get(b.name, b.name)) for b in case.bindings)
-        return replace(case, bindings=bound, against=ids.get(case.against or "", case.against))
-
-    ids: dict[str, str] = {}  # a reference stands before those that are relative to it
-    rows = []
-    for row in report.measurements:
-        rows.append(replace(row, case=renamed(row.case)))
-        ids[row.case.id] = rows[-1].case.id
-    fits = tuple(replace(fit, case=renamed(fit.case)) for fit in report.fits)
-    return replace(report, measurements=tuple(rows), fits=fits)
 
 
 def _measured(
