@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 INTERVAL = 1.0  # seconds between two looks
 _FIRST = 0.1  # seconds to the first one; the next ones each double the time since the start
-_SHARE = 0.01  # of a core, for looks: where they take more, there are fewer
+# Of a core, for looks, once a second and more often: where they take more, there are fewer.
+_SHARE, _DENSE = 0.001, 0.01
+_EARLY = 5  # looks, whose cost is of what the next ones have
 _IDLE = 0.05
 _WORK = 0.25, 0.01, 0.2  # seconds; shares of a run: at least, at most
 _TICKED = 0.02  # seconds: so much may be missing of what the kernel counts in ticks
@@ -97,6 +99,7 @@ class Watch:
         # Of a thread: the cores that it may run on, beside the one that it last ran on.
         self.allowed: Callable[[int], Collection[int]] = (lambda _: ()) if root else _allowed
         self._root, self._clock, self._interval = root, clock, interval
+        self._share = _SHARE if interval >= INTERVAL else _DENSE
         self._bindings = tuple(bindings)
         cpus = [b for b in self._bindings if b.device.kind.row.cores and b.device.cores]
         self._widths = {binding.name: len(binding.device.cores) for binding in cpus}
@@ -149,8 +152,9 @@ class Watch:
         self._worked.append((ended - began, sum(working)))
         self._before, self._last = processes, now
         self.looks += 1
-        pause = min(self._interval, max(ended, _FIRST))
-        self.due = now + max(pause, (time.thread_time() - spent) / _SHARE)
+        self.due = now + min(self._interval, max(ended, _FIRST))
+        if self.looks > _EARLY:
+            self.due = max(self.due, now + (time.thread_time() - spent) / self._share)
 
     def last(self, pid: int) -> None:
         """Look at a process that has ended while the kernel shows it: until it is waited for."""
