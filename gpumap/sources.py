@@ -235,7 +235,7 @@ def _rc_parse(parser: ConfigParser, path: Path, text: str) -> None:
     except configparser.Error as error:
         why = " ".join(str(error).split())[:_SAID]
         hint = f"write [global], and below it contexts = {_EXAMPLE}; each once"
-        raise SourceError(f"cannot read the .theanorc {path}: {why}", hint) from error
+        raise SourceError(f"cannot read the .theanorc: {why}", hint) from error
 
 
 # --- wording -----------------------------------------------------------------------------------

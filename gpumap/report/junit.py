@@ -5,7 +5,7 @@ the run itself fails unless the exit code is 0: a run with another exit code tha
 and one without rows never shows no test at all. A limit is a test for each row that it selects. The
 result of a test is from `gpumap.results.outcomes`: wrong data and
 gpumap's own errors are `<error>`, what is worse than it may be is `<failure>`, what was not
-measured, or was let pass, is `<skipped>`.
+measured, or was let pass by a run that ends with 0, is `<skipped>`.
 
 What is known of a part is a property of its test, figures exact and in SI units: `value [low, high]
 unit`, without an interval `value unit`. All text is printable, which XML 1.0 can hold, and all of
