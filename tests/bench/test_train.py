@@ -56,6 +56,13 @@ def job(rule, names, **others):
     return job_of(asked(rule, **others), Spec(rule.name, named, whole=True))
 
 
+@pytest.mark.parametrize(("rule", "share"), [("bsp", 1 / 48), ("easgd", 1 / 24), ("gosgd", 1 / 24)])
+def test_a_rank_that_meets_others_takes_the_mean_of_its_own_examples(rule, share):
+    """Those of bsp sum up to the mean of all."""
+    made = job(RuleSpec(rule), 2)
+    assert (made.counts, made.share(1)) == ((24, 24), share)
+
+
 @pytest.mark.parametrize(("names", "found"), [
     (1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]),
     (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9]),
