@@ -218,7 +218,7 @@ def ask(program: Program, python: str, limit: float) -> Answers:
     there = asking.frameworks(found)
     if not there:
         message = f"none of {', '.join(FRAMEWORKS)} is installed for {python}"
-        raise AbsentError(message, hint="name another interpreter: --python .venv/bin/python")
+        raise AbsentError(message, hint="name the one your program runs with: --python PATH")
     patience = min(limit, _DRIVER)
     with ThreadPoolExecutor(1) as pool:
         driver = pool.submit(health.query, program.env, patience, "cuda")

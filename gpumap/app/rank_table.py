@@ -82,7 +82,10 @@ def shared_devices(ranks: Iterable[Rank]) -> Iterator[Diagnostic]:
         if len(sharing) > 1:
             who, device = " and ".join(rank.label for rank, _ in sharing), sharing[0][1]
             message = f"{who} have one device, {device.uuid or device.pci or device.id}"
-            yield Diagnostic("question", message, hint="map each name to a device of its own")
+            fix = "map each name to a device of its own"
+            if device.in_host_memory and len({other.id for _, other in sharing}) > 1:
+                fix = "take a backend that has cores apart: --backend numpy"
+            yield Diagnostic("question", message, hint=fix)
 
 
 def _identity(rank: Rank, device: Device) -> Hashable:

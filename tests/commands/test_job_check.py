@@ -7,9 +7,9 @@ from mpi_jobs import ended
 from ranks import by_mpirun, needs_mpirun
 from shell import on_a_terminal
 
-from gpumap.app.rank_table import unique_bindings
+from gpumap.app.rank_table import shared_devices, unique_bindings
 from gpumap.backends.fake.script import FakeDevice, device_of
-from gpumap.model import Binding, Rank
+from gpumap.model import Binding, Device, DeviceRef, Kind, Rank
 
 CORES = "a->cpu0;b->cpu1"
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
@@ -64,3 +64,15 @@ def test_on_several_nodes_names_and_devices_have_the_number_of_theirs():
         ("node0/a", "node0/cuda:0"), ("node1/a", "node1/cuda:0"),
     ]  # fmt: skip
     assert one.device.hardware.isdisjoint(other.device.hardware)
+
+
+@pytest.mark.parametrize(("second", "fix"), [
+    (0, "map each name to a device of its own"),
+    (1, "take a backend that has cores apart: --backend numpy"),  # JAX has one pool of threads
+])  # fmt: skip
+def test_two_ranks_on_the_same_cores_are_told_what_can_help(second, fix):
+    devices = [Device(f"jax:{n}", Kind.CPU, DeviceRef(Kind.CPU, n), "cores", "jax",
+                      hardware=frozenset({"core:0", "core:1"})) for n in (0, second)]  # fmt: skip
+    ranks = [Rank(n, n, "vm", 100 + n, Binding("ab"[n], each)) for n, each in enumerate(devices)]
+    (found,) = shared_devices(ranks)
+    assert found.hint == fix
