@@ -159,19 +159,9 @@ class ProcessComm(Comm, Protocol):
             with lock:
                 return served(0, number, array)
 
-        def serve_others() -> None:
-            """Serve the other ranks until no second number was answered to each."""
-            left = self.size - 1
-            while left:
-                (rank, number), array = aside.receive()
-                with lock:
-                    answer = served(rank, number, array)
-                left -= array is None and not answer[1]
-                aside.send(answer, rank, array)
-
         def work() -> None:
             try:
-                serve_others()
+                _serve(aside, served, lock, self.size - 1)
             except BaseException as error:  # noqa: BLE001 - it is said, and ends all ranks
                 sys.excepthook(type(error), error, error.__traceback__)
                 self.abort()  # those that wait for an answer would wait for ever
@@ -239,3 +229,13 @@ def on_stream(session: Session, exchange: Callable[[], object]) -> Callable[[], 
             exchange()
 
     return queued
+
+
+def _serve(comm: ProcessComm, served: Served, lock: threading.Lock, left: int) -> None:
+    """Serve so many ranks, of all that `comm` has, until no second number was answered to each."""
+    while left:
+        (rank, number), array = comm.receive()
+        with lock:
+            answer = served(rank, number, array)
+        left -= array is None and not answer[1]
+        comm.send(answer, rank, array)

@@ -46,12 +46,12 @@ class Question(NamedTuple):
     """What a command is asked.
 
     Attributes:
-        answer: Returns the headline of a report and its result.
+        answer: Returns the headline of a report and its result; None: its errors are the answer.
         done: What is done to the answer: ``checked``.
         answered: Returns whether a result answers whatever the exit code is.
     """
 
-    answer: Callable[[Report, Any], Headline]
+    answer: Callable[[Report, Any], Headline | None]
     done: str
     answered: Callable[[Report, Any], bool] = lambda _, __: False
 
