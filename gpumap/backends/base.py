@@ -370,6 +370,31 @@ class PlainMarks(Session):
             mark.session.synchronize()
 
 
+class StreamSession(Session):
+    """A session with a stream of its library, and events that its other streams can wait for."""
+
+    current: Any  # makes its device and stream current, and the library's errors gpumap's
+    _stream: Any
+    _host_times: Any  # a `DeviceClock`; None where events have no time
+
+    def wait(self, mark: Any) -> None:
+        """Let what is queued from now on start only after `mark`, of any session."""
+        if type(mark.session) is not type(self):
+            mark.session.synchronize()
+        elif mark.session is not self:
+            with self.current:
+                self._stream.wait_event(mark.event)
+
+    def at(self, mark: Any) -> float | None:
+        """Return the host time of a mark, counted from a base event."""
+        return self._host_times.at(mark) if self._host_times else None
+
+    def synchronize(self) -> None:
+        """Wait for everything queued so far."""
+        with self.current:
+            self._stream.synchronize()
+
+
 class Backend(ABC):
     """A library that drives devices of some kinds; its sessions are loaded with the first one."""
 

@@ -17,7 +17,7 @@ from gpumap.backends.base import (
     EventMark,
     Peak,
     Product,
-    Session,
+    StreamSession,
     bytes_of,
     check_copy,
     check_download,
@@ -52,7 +52,7 @@ class CupyPinned(Shared):
         super().__init__(session, int(self._memory), max(nbytes, 1))
 
 
-class CupySession(Session):
+class CupySession(StreamSession):
     """One stream on one CUDA device."""
 
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
@@ -150,23 +150,11 @@ class CupySession(Session):
         with self.current:
             return EventMark(self, self._stream.record(cupy.cuda.Event()))
 
-    def wait(self, mark: Any) -> None:
-        """Let what is queued from now on start only after `mark`, of any session."""
-        if not isinstance(mark.session, CupySession):
-            mark.session.synchronize()
-        elif mark.session is not self:
-            with self.current:
-                self._stream.wait_event(mark.event)
-
     def seconds(self, start: EventMark, stop: EventMark) -> float:
         """Return the time between two events by the device's clock."""
         with self.current:
             stop.event.synchronize()
             return float(cupy.cuda.get_elapsed_time(start.event, stop.event)) * 1e-3
-
-    def at(self, mark: EventMark) -> float:
-        """Return the host time of a mark, counted from a base event."""
-        return self._host_times.at(mark)
 
     def peak(self, arithmetic: Arithmetic) -> Peak | None:
         """Return what the multiprocessors can do in a clock, times the highest clock."""
@@ -175,8 +163,7 @@ class CupySession(Session):
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
-        with self.current:
-            self._stream.synchronize()
+        super().synchronize()
         self._held.clear()
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpumap.backends import base
-from gpumap.backends.base import EventMark, Session, check_copy, check_download
+from gpumap.backends.base import EventMark, StreamSession, check_copy, check_download
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared, behind
 from gpumap.backends.peers import reached
@@ -46,7 +46,7 @@ class TorchPinned(Shared):
         return self._memory[start : start + array.nbytes]
 
 
-class TorchSession(Session):
+class TorchSession(StreamSession):
     """One stream on one accelerator."""
 
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
@@ -141,14 +141,6 @@ class TorchSession(Session):
             event.record(self._stream)
         return EventMark(self, event)
 
-    def wait(self, mark: Any) -> None:
-        """Let what is queued from now on start only after `mark`, of any session."""
-        if not isinstance(mark.session, TorchSession):
-            mark.session.synchronize()
-        elif mark.session is not self:
-            with self.current:
-                self._stream.wait_event(mark.event)
-
     def seconds(self, start: EventMark, stop: EventMark) -> float | None:
         """Return the time between two events by the device's clock."""
         if not self._timed:
@@ -156,15 +148,6 @@ class TorchSession(Session):
         with self.current:
             stop.event.synchronize()
             return float(start.event.elapsed_time(stop.event)) * 1e-3
-
-    def at(self, mark: EventMark) -> float | None:
-        """Return the host time of a mark, counted from a base event."""
-        return self._host_times.at(mark) if self._host_times else None
-
-    def synchronize(self) -> None:
-        """Wait for everything queued so far."""
-        with self.current:
-            self._stream.synchronize()
 
     def close(self) -> None:
         """Give back what the allocators keep; a second call does nothing."""
