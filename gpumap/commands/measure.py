@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 @setting(
     "--sizes",
     default="small,medium",
-    help="small (4 KiB), medium (1 MiB), large (64 MiB), 1MB or 64B:1GiB:x8; commas between. Or "
-    "sweep: the sizes of the model.",
+    help="small (4 KiB), medium (1 MiB), large (64 MiB), 1MB or 64B:1GiB:x8; commas between.",
 )
 @cases_option("Only these: h2d, d2h, bidir, d2d, affine, product.")
 @setting(
@@ -88,10 +87,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
 )
 @setting("--devices", metavar="LIST", help="Numbers of devices: 2,4,8, or 2:1024:x2 (default).")
 @click.option(
-    "--from",
-    "table",
-    type=click.Choice(["theano-mpi"]),
-    help="Show a published table instead.",
+    "--from", "table", type=click.Choice(["theano-mpi"]), help="Show a published table instead."
 )
 @output_options
 @click.pass_obj
