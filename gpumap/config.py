@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.errors import Diagnostic, SourceError
+from gpumap.text import cut, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -98,8 +99,6 @@ def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
 
 
 def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
-    from gpumap.text import nearest
-
     message = f'{path}: unknown key "{key[:80]}"'
     close = nearest(key, known)
     there = f"remove it; known are {', '.join(sorted(known))}"
@@ -115,7 +114,6 @@ def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
 _GPUS = ("cuda", "opencl")
 _ALLOWED = ("cpu", *_GPUS)
 _OLD = "gpu"
-_SHOWN = 80
 
 
 def default_device(options: TheanoOptions) -> str | None:
@@ -150,16 +148,12 @@ def lost_names(options: TheanoOptions) -> dict[str, Owner]:
     lost: dict[str, Owner] = {}
     owners: dict[str, Owner] = {}
     if (value := default_device(options)) is not None:
-        option = _cut(f"device={value}")
+        option = cut(f"device={value}")
         owners[value] = Owner(option, f"remove {option}")
     for entry in options.get("contexts", ("", ""))[0].split(";"):
         name, arrow, device = (part.strip() for part in entry.partition("->"))
-        own = Owner(_cut(name), "give each name a device of its own")
+        own = Owner(cut(name), "give each name a device of its own")
         owner = owners.setdefault(device, own)
         if arrow and owner != own:
             lost[name] = owner
     return lost
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

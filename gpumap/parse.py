@@ -22,15 +22,16 @@ from typing import TYPE_CHECKING
 from gpumap.errors import Diagnostic, MapError, Span
 from gpumap.kinds import KINDS, Kind
 from gpumap.model import ContextMap, DeviceRef, Entry
+from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 BLANKS = " \t\r\n"
 INDEX_MAX = 65535
-_SHOWN = 60  # characters of the user's text inside a message; the caret line shows where it stands
 
 _INDEX = "(?:0|[1-9][0-9]*)"
+_SPELLED = 60  # characters: what is longer is no slip
 _DEVICE = re.compile(
     rf"(?P<kind>{'|'.join(KINDS)})(?:"
     rf"(?P<platform>{_INDEX}):(?P<device>{_INDEX})(?:\.(?P<part>{_INDEX}))?"
@@ -95,7 +96,7 @@ def _empty_map(text: str) -> Diagnostic:
 
 
 def _inner_space(entry: Entry, number: int) -> Diagnostic:
-    message = f'the name "{_shown(entry.name)}" has a space inside'
+    message = f'the name "{cut(entry.name)}" has a space inside'
     hint = "legal here and in Theano; quote it wherever a shell sees it"
     return Diagnostic("inner-space", message, number, entry.span, hint, "note", entry.name)
 
@@ -140,11 +141,11 @@ def _name_problem(text: str, span: Span, number: int) -> Diagnostic | None:
             "empty-name", 'no name before "->"', number, span, 'write one: "dev0->..."'
         )
     if not name.isprintable():
-        message = f'the name "{_shown(name)}" has characters that cannot be printed'
+        message = f'the name "{cut(name)}" has characters that cannot be printed'
         hint = "use letters, digits and punctuation only"
         return Diagnostic("unprintable-name", message, number, span, hint)
     if _RESERVED.fullmatch(name):
-        message = f'"{_shown(name)}" cannot be a name: it reads like a device'
+        message = f'"{cut(name)}" cannot be a name: it reads like a device'
         hint = f'choose another, such as "dev{number - 1}"'
         return Diagnostic("reserved-name", message, number, span, hint)
     return None
@@ -160,7 +161,7 @@ def _device(text: str, span: Span, number: int) -> DeviceRef | Diagnostic:
         return _identified(kind, group["identity"], span, number)
     numbers = [group[key] for key in ("platform", "device", "index", "part")]
     if _has_high_index(numbers):
-        message = f'an index in "{_shown(device)}" is above {INDEX_MAX}'
+        message = f'an index in "{cut(device)}" is above {INDEX_MAX}'
         hint = "`gpumap devices` lists the devices that are there"
         return Diagnostic("index-range", message, number, span, hint)
     platform, cl_device, index, part = (None if n is None else int(n) for n in numbers)
@@ -180,7 +181,7 @@ def _identified(kind: Kind, identity: str, span: Span, number: int) -> DeviceRef
     """Rule: identity = PCI bus id | UUID, brought to the one spelling that CUDA prints."""
     if canonical := canonical_identity(identity):
         return DeviceRef(kind, identity=canonical)
-    message = f'"{_shown(identity)}" is neither a PCI bus id nor a UUID'
+    message = f'"{cut(identity)}" is neither a PCI bus id nor a UUID'
     hint = "write it as the driver prints it: cuda@0000:09:00.0 or cuda@GPU-... (nvidia-smi -L)"
     return Diagnostic("bad-identity", message, number, span, hint)
 
@@ -202,7 +203,7 @@ def _unknown_device(device: str, span: Span, number: int) -> Diagnostic:
     if not device:
         hint = f"write one: {_examples()}"
         return Diagnostic("empty-device", 'no device after "->"', number, span, hint)
-    message = f'"{_shown(device)}" is not a device'
+    message = f'"{cut(device)}" is not a device'
     return Diagnostic("unknown-device", message, number, span, _device_hint(device))
 
 
@@ -223,7 +224,7 @@ def _examples() -> str:
 
 def _respelled(device: str) -> tuple[str, str] | None:
     """Return another program's device as a map writes it, and why; None if it is no device."""
-    for pattern, fixed, origin in _spellings() if len(device) <= _SHOWN else ():
+    for pattern, fixed, origin in _spellings() if len(device) <= _SPELLED else ():
         match = re.fullmatch(pattern, device, re.IGNORECASE)
         if match and match[0].isascii():
             numbers = [n.lstrip("0") or n[:1] for n in match.groups()]
@@ -250,7 +251,7 @@ def _no_arrow(text: str, part: Span, number: int) -> Diagnostic:
     if not entry:
         semicolon, where = _adjacent_separator(text, part)
         return Diagnostic("empty-entry", f"empty entry {where}", number, semicolon, 'drop one ";"')
-    message = f'no "->" in "{_shown(entry)}"'
+    message = f'no "->" in "{cut(entry)}"'
     return Diagnostic("no-arrow", message, number, part, _arrow_hint(entry, number))
 
 
@@ -265,22 +266,22 @@ def _adjacent_separator(text: str, part: Span) -> tuple[Span, str]:
 
 def _arrow_hint(entry: str, number: int) -> str:
     if entry.endswith("-"):
-        name = _shown(entry[:-1].strip(BLANKS)) or "dev0"
+        name = cut(entry[:-1].strip(BLANKS)) or "dev0"
         return f'a shell took the ">": quote the map: "{name}->..."'
     if device := _as_device(entry):
         return f'give it a name: "dev{number - 1}->{device}"'
     for arrow in _ARROWS:
         name, found, device = (side.strip(BLANKS) for side in entry.partition(arrow))
         if found:
-            written = _as_device(device) or _shown(device) or "cuda0"
-            return f'write "{_shown(name) or f"dev{number - 1}"}->{written}"'
-    return f'write "{_shown(entry)}->cuda0", or another device'
+            written = _as_device(device) or cut(device) or "cuda0"
+            return f'write "{cut(name) or f"dev{number - 1}"}->{written}"'
+    return f'write "{cut(entry)}->cuda0", or another device'
 
 
 def _as_device(text: str) -> str | None:
     """Return a device, however it is spelled, as a map writes it; None if it is none."""
     if "@" not in text and _parts_of(text):
-        return _shown(text)
+        return cut(text)
     if identity := canonical_identity(text.removeprefix("cuda@")):
         return f"cuda@{identity}"
     respelled = _respelled(text)
@@ -312,9 +313,5 @@ def _repeated(text: str) -> list[Diagnostic]:
 
 
 def _repeat(name: str, number: int, span: Span, *, other: int) -> Diagnostic:
-    message = f'the name "{_shown(name)}" is in entry {other} too'
+    message = f'the name "{cut(name)}" is in entry {other} too'
     return Diagnostic("duplicate-name", message, number, span, "rename one of them", name=name)
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

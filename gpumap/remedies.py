@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from gpumap.extras import pip
 from gpumap.kinds import KINDS, Kind
 from gpumap.machine.topology import Tree, has_gpu, no_gpu
+from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpumap.model import Probe
 
-_SHOWN = 40  # characters of a variable
 _BUILDS = {"cpu": "cores", "cu": "CUDA", "rocm": "ROCm", "xpu": "XPU"}  # of PyTorch's wheels
 _OTHER = "map a device that `gpumap devices` lists"
 
@@ -53,7 +53,7 @@ def hidden(kind: Kind, env: Mapping[str, str]) -> str | None:
     """
     if "identity" in kind.row.forms:
         return None
-    texts = [f"{name}={env[name][:_SHOWN]}" for name in kind.row.hides if name in env]
+    texts = [f"{name}={cut(env[name])}" for name in kind.row.hides if name in env]
     return f"{' and '.join(texts)}: what is left is counted anew" if texts else None
 
 

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.errors import Diagnostic, SourceError
-from gpumap.text import fix
+from gpumap.text import cut, fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,6 @@ STRATEGIES = ("ar", "nccl32", "nccl16", "asa32", "asa16", "copper", "copper16")
 
 _KEYS = ("RULE", "MODELFILE", "MODELCLASS", "DEVICES")
 _OF_BSP = ("BSP_SYNC_TYPE", "BSP_EXCH_STRATEGY")
-_SHOWN = 60  # characters of the user's text inside a message
 _QUOTED = r"""'[^']*'|"[^"$`\\]*\""""
 # Of a word: what is in quotes, and what has no meaning of its own to a shell.
 _WORD = rf"""(?:{_QUOTED}|[^ \t'"$`;&|<>(){{}}\[\]*?~!\\])"""
@@ -77,7 +76,7 @@ def assignments(text: str, file: str) -> Iterator[Assignment]:
         match = _LINE.fullmatch(line.strip(" \t"))
         value = _unquoted(match[2] or "") if match else ""
         if match is None or not value.isprintable():
-            found = _short(line.strip())
+            found = cut(line.strip())
             raise wrong(file, number, f'"{found}" is no KEY=VALUE; a cfg is read as data', _DATA)
         if match[1]:
             yield Assignment(match[1], value, number)
@@ -125,7 +124,7 @@ def read(text: str, file: str) -> Session:
     bsp = rule in (None, "BSP")
     known = (*_KEYS, *_OF_BSP) if bsp else _KEYS
     ignored = (each for each in every.values() if each.key not in known)
-    notes = (note(f"{file}, line {each.line}: {_short(each.key)} is ignored") for each in ignored)
+    notes = (note(f"{file}, line {each.line}: {cut(each.key)} is ignored") for each in ignored)
     return Session(
         rule,
         *given.model(),
@@ -152,7 +151,7 @@ class _Given(NamedTuple):
         known = {choice.upper(): choice for choice in choices}
         if text is not None and text.upper() not in known:
             hint = fix(text, choices, f"choose one of {', '.join(choices)}")
-            raise self._wrong(key, f'{key} cannot be "{_short(text)}" here', hint)
+            raise self._wrong(key, f'{key} cannot be "{cut(text)}" here', hint)
         return text and known[text.upper()]
 
     def model(self) -> tuple[str | None, str | None]:
@@ -173,7 +172,7 @@ class _Given(NamedTuple):
             raise self._wrong("DEVICES", "DEVICES names no device", _EXAMPLE)
         if ";" in text or "->" in text:  # else it would be another entry of the map
             hint = f'devices are separated by ",": {_EXAMPLE}'
-            raise self._wrong("DEVICES", f'"{_short(text)}" are no devices', hint)
+            raise self._wrong("DEVICES", f'"{cut(text)}" are no devices', hint)
         return tuple(device.strip() for device in text.split(","))
 
     def _wrong(self, key: str, problem: str, hint: str) -> SourceError:
@@ -217,7 +216,3 @@ def _by_mpi() -> bool:
 def note(message: str) -> Diagnostic:
     """Return what is worth knowing of a session."""
     return Diagnostic("session", message, severity="note")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

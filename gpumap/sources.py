@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from gpumap import config
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.model import MapText
-from gpumap.text import file_named
+from gpumap.text import cut, file_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Notes = tuple[Diagnostic, ...]
 
-_SHOWN = 80  # characters of the user's text inside a message
 _EXAMPLE = "dev0->cuda0;dev1->cuda1"
 _LOST = r"(?i)#?(global\.)?contexts?\b|#.*(->|=>)|[^=]*(->|=>)"  # what is meant for the map
 _RC_LIMIT = 2**20  # bytes
@@ -159,7 +158,7 @@ def _words(text: str) -> list[str]:
     try:
         words = [word.strip() for word in splitter]
     except ValueError as error:
-        message = f"THEANO_FLAGS: {str(error).lower()}: {_quoted(text)}"
+        message = f'THEANO_FLAGS: {str(error).lower()}: "{cut(text)}"'
         raise SourceError(message, "close the quote, or remove the backslash") from error
     return [word for word in words if word]
 
@@ -170,7 +169,7 @@ def _lost(text: str, words: Sequence[str]) -> Iterator[Diagnostic]:
     every = (*words, dropped)
     lost = [word for word in every if re.match(_LOST, word) and not word.startswith("contexts=")]
     if lost:
-        message = f"THEANO_FLAGS: Theano ignores {_quoted(','.join(lost))}"
+        message = f'THEANO_FLAGS: Theano ignores "{cut(",".join(lost))}"'
         hint = f"write contexts={_EXAMPLE}: one word, entries with ; between"
         yield Diagnostic("flags-lost", message, hint=hint, severity="warning")
 
@@ -236,14 +235,3 @@ def _rc_parse(parser: ConfigParser, path: Path, text: str) -> None:
         why = " ".join(str(error).split())[:_SAID]
         hint = f"write [global], and below it contexts = {_EXAMPLE}; each once"
         raise SourceError(f"cannot read the .theanorc: {why}", hint) from error
-
-
-# --- wording -----------------------------------------------------------------------------------
-
-
-def _quoted(text: str) -> str:
-    return f'"{_shown(text)}"'
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

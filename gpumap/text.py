@@ -1,7 +1,8 @@
-"""Text before it is shown: its width, cut to its columns, and words that are not known."""
+"""Text before it is shown: its width, cut to its columns, and words for what many files say."""
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, TypeVar
 
 from gpumap.errors import QuestionError
@@ -37,6 +38,11 @@ def _columns(character: str) -> int:
 
 NAME = 16  # columns of names in a cell
 _LISTED = 3  # names in a cell: of more their number is given
+
+
+def cut(text: str, most: int = 80) -> str:
+    """Return the user's text for a message: cut at its end where it is longer."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def label(text: str, most: int = 40) -> str:
@@ -139,3 +145,14 @@ def listed(names: Sequence[str], most: int) -> str:
     """Return names one by one, ``a, b and 2 more`` where there are more than that many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def ended(code: int) -> str:
+    """Return how a process ended: by an exit code, or below 0 by minus the signal."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was ended by {name}"

@@ -162,8 +162,8 @@ def test_an_empty_entry(text, entry, place, where):
     assert found.message.endswith(where)
 
 
-@pytest.mark.parametrize(("length", "shown"), [(60, "x" * 60), (61, "x" * 59 + "…")])
-def test_a_message_has_60_characters_of_what_was_written(length, shown):
+@pytest.mark.parametrize(("length", "shown"), [(80, "x" * 80), (81, "x" * 79 + "…")])
+def test_a_message_has_80_characters_of_what_was_written(length, shown):
     assert problem(f"a->{'x' * length}").message == f'"{shown}" is not a device'
 
 

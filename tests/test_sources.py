@@ -151,13 +151,6 @@ def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
     assert expected == find(tmp_path, {"HOME": str(tmp_path)})
 
 
-@pytest.mark.parametrize(("length", "shown"), [(80, "'" + "x" * 79), (81, "'" + "x" * 76 + "...")])
-def test_a_message_has_80_characters_of_what_was_written(tmp_path, length, shown):
-    flags = "'" + "x" * (length - 1)
-    said = refusal(SourceError, find, tmp_path, {"THEANO_FLAGS": flags})
-    assert said.message.endswith(f': "{shown}"')
-
-
 @pytest.mark.parametrize(("content", "line"), [
     ("contexts = a->cuda0", 1), ("[global]\n[global]\n", 2),
     ("[global]\ncontexts = a\ncontexts = b\n", 3), ("[global]\n\nnonsense \x1b[2J\n", 3),

@@ -263,10 +263,7 @@ class BenchmarkRun:
 
 @contextmanager
 def recorded(
-    kind: str,
-    request: Request,
-    cases: Sequence[str] | None = None,
-    result: Measured = _NOTHING,
+    kind: str, request: Request, cases: Sequence[str] | None = None, result: Measured = _NOTHING
 ) -> Iterator[Recording]:
     """Record a run that measures: its settings, its time limit, and what its figures must be.
 

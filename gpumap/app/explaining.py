@@ -8,6 +8,7 @@ from gpumap.app.program import columns
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.explain import KINDS, every, named, nearest, typed
 from gpumap.report.diagnostics import fitted
+from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.explain import Topic
 
-_SHOWN = 60  # characters of the user's word
 _NO_FAULT = ("metric", "column", "case", "parameter", "route", "concept")  # nothing to fix: a hint
 _MORE = "`gpumap explain TOPIC` says more of each, and what to do"
 
@@ -52,7 +52,7 @@ def _unknown(word: str) -> Diagnostic:
     *others, last = nearest(word) or ("",)
     near = f"{', '.join(others)} or {last}" if others else last
     fix = f"did you mean {near}?" if near else "`gpumap explain` lists all topics"
-    return Diagnostic("unknown-topic", f'no topic is called "{word[:_SHOWN]}"', hint=fix)
+    return Diagnostic("unknown-topic", f'no topic is called "{cut(word)}"', hint=fix)
 
 
 def _explained(topics: list[Topic]) -> Iterator[str]:

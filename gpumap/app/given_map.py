@@ -27,9 +27,7 @@ class Where(NamedTuple):
 
 
 def read_map(
-    draft: Draft,
-    where: Where,
-    default: Callable[[], ContextMap] | None = None,
+    draft: Draft, where: Where, default: Callable[[], ContextMap] | None = None
 ) -> ContextMap:
     """Find the map and parse it; `default` makes one where none is given.
 

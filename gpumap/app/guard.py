@@ -7,7 +7,6 @@ import signal
 from typing import TYPE_CHECKING
 
 from gpumap.app.command import tell
-from gpumap.app.launching import ended
 from gpumap.app.program import ENDING, Ended
 from gpumap.machine.process_control import (
     adopt_orphans,
@@ -16,6 +15,7 @@ from gpumap.machine.process_control import (
     kill_children,
     prctl,
 )
+from gpumap.text import ended
 
 if TYPE_CHECKING:
     from gpumap.app.program import Program

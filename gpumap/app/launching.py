@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 from contextlib import ExitStack
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from gpumap.errors import QuestionError
 from gpumap.escape import printable
 from gpumap.launch.streams import Sink
 from gpumap.launch.supervisor import LIMITS, Run
-from gpumap.text import width
+from gpumap.text import cut, ended, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,17 +137,6 @@ class Launching:
         tell(self._program, f"error: {what}", *(f"  {line}" for line in last))
 
 
-def ended(code: int) -> str:
-    """Return what a process ended with."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return f"was ended by {name}"
-
-
 def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[Outputs]:
     """Yield where the lines of each name go, and with which prefix."""
     streams = (program.stdout, program.stderr)
@@ -156,7 +144,7 @@ def _prefixed(program: Program, jobs: Sequence[Job]) -> Iterator[Outputs]:
         stream.flush()
     sinks = [Sink(stream.fileno()) for stream in streams]
     names = (printable(job.name) for job in jobs)
-    shown = [n if len(n) <= _LONGEST else f"{n[: _LONGEST - 1]}…" for n in names]
+    shown = [cut(name, _LONGEST) for name in names]
     widest = max(map(width, shown))
     for name in shown:
         prefix = f"[{name}]{' ' * (widest - width(name))} "

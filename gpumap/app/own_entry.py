@@ -14,6 +14,7 @@ from gpumap.launch.placement import TOKEN, identity, places
 from gpumap.machine.topology import read
 from gpumap.model import Binding, Probe
 from gpumap.resolve import resolve
+from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,6 @@ _NAME_OR_UNSET = "add --name NAME, or --rank-from VARIABLE; or unset what an ear
 _PMIX = "--rank-from PMIX_RANK if all ranks are on this node: PMIx has no variable for a local rank"
 _TORCHRUN = "TORCHELASTIC_RUN_ID"  # which it alone sets
 _DIGITS = 6  # of a local rank, at most
-_SHOWN = 40  # characters of a variable
 
 
 class Rank(NamedTuple):
@@ -72,7 +72,7 @@ def own_rank(env: Mapping[str, str], variable: str | None, *, named: bool) -> Ra
     if variable is not None:
         text = env.get(variable, "")
         if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-            what = f"is {text[:_SHOWN]!r}" if text else "is not set"
+            what = f"is {cut(text)!r}" if text else "is not set"
             message = f"the variable {variable} {what}: it is no local rank"
             raise QuestionError(message, "name one that counts the ranks of each node from 0")
         return Rank(variable, int(text), None)
@@ -195,7 +195,7 @@ def _left_alone(
     None: it has not chosen for this rank; or the map has one device of the kind anyway.
     """
     kind = entry.ref.kind
-    hides = [f"{name}={env[name][:_SHOWN]}" for name in kind.row.hides if env.get(name)]
+    hides = [f"{name}={cut(env[name])}" for name in kind.row.hides if env.get(name)]
     if not hides or len({str(e.ref) for e in whole.entries if e.ref.kind is kind}) == 1:
         return None
     devices = [d for probe in found.of(kind) for d in probe.devices if d.kind is kind]

@@ -10,14 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap.app.output import emit, reserve_stdout, say, speak
-from gpumap.app.program import (
-    Ended,
-    Ending,
-    TimeLimit,
-    ignore_signals,
-    interrupted,
-    to_the_end,
-)
+from gpumap.app.program import Ended, Ending, TimeLimit, ignore_signals, interrupted, to_the_end
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_status import STATUS, exit_code, status
 from gpumap.machine import process_control

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.bench.registry import commanded
 from gpumap.errors import BY_EXIT, DeviceError, GpumapError, QuestionError
+from gpumap.text import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,7 +134,7 @@ def _failure(name: str, done: subprocess.CompletedProcess[bytes]) -> GpumapError
     code = done.returncode
     said = [line.strip() for line in done.stderr.decode(errors="replace").splitlines()]
     output = "; ".join(said[-_LINES:])
-    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    how = ended(code)
     if code in _WHOLE:
         how += " and wrote no report"
     kind = DeviceError if code < 0 else BY_EXIT.get(code, QuestionError)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap import units
 from gpumap.app.command import find_program, tell
 from gpumap.app.guard import guard
-from gpumap.app.launching import Launching, ended
+from gpumap.app.launching import Launching
 from gpumap.app.placed_run import jobs, plan
 from gpumap.app.recording import Recording
 from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
@@ -32,6 +32,7 @@ from gpumap.launch.visibility import kept
 from gpumap.launch.watching import Watch, units_of
 from gpumap.machine.topology import read
 from gpumap.model import FEWEST, Problem, Scaled, ScaleStep, Verdict
+from gpumap.text import ended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

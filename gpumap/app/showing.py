@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 def show_reports(
-    program: Program,
-    *,
-    files: tuple[Path, ...],
-    schema: bool,
-    nodes: Path | None,
-    output: Output,
+    program: Program, *, files: tuple[Path, ...], schema: bool, nodes: Path | None, output: Output
 ) -> None:
     """Show one report as its run did, several side by side; nodes; or the schema."""
     if [schema, bool(files), nodes is not None].count(True) != 1:

@@ -23,6 +23,7 @@ from gpumap.files import read_bytes, write_atomic
 from gpumap.launch.process import Job
 from gpumap.model import Trace, Watched, io, replace
 from gpumap.model.programs import TRACE
+from gpumap.text import ended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,8 +79,7 @@ def _take(draft: Draft, ending: Ending, code: int | None, found: Report | None) 
     if ending.why == "interrupted":
         draft.account(None, stopped=True)
     elif code and not draft.problems:
-        end = f"signal {-code}" if code < 0 else f"exit code {code}"
-        message = f"the script ended with {end}"
+        message = f"the script {ended(code)}"
         draft.refuse(Diagnostic("script", message, hint="its own output says why"))
     elif found is None and not code:
         message = "no trace was written: the script opened no context, or ended by os._exit"

@@ -17,6 +17,7 @@ from gpumap.launch.watching import Watch
 from gpumap.machine.topology import read
 from gpumap.model import Problem, Watched
 from gpumap.resolve import default_map, resolve
+from gpumap.text import ended
 
 if TYPE_CHECKING:
     from gpumap.app.given_map import Where
@@ -31,13 +32,7 @@ _PLACE = "let the program place work there; `gpumap doctor` says whether it coul
 _SEE = "the table says what was seen of each name, and why no more"
 
 
-def watch_program(
-    program: Program,
-    *,
-    where: Where,
-    expect_used: bool,
-    output: Output,
-) -> None:
+def watch_program(program: Program, *, where: Where, expect_used: bool, output: Output) -> None:
     """Run a program as a shell would, and report what it did with the devices of a map.
 
     Raises:
@@ -79,8 +74,7 @@ def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used
     if ending.why == "interrupted":
         record.draft.account(None, stopped=True)
     elif found.code:
-        end = f"signal {-found.code}" if found.code < 0 else f"exit code {found.code}"
-        message = f"the program ended with {end}"
+        message = f"the program {ended(found.code)}"
         record.draft.refuse(Diagnostic("program", message, hint="its own output says why"))
     elif expect_used and (unused := _unused(found)) is not None:
         record.draft.problems.append(unused)

@@ -24,16 +24,16 @@ from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest, unsupported
 from gpumap.judge.inconclusive import too_few
 from gpumap.judge.phrases import answer, interval, value
-from gpumap.model import Binding, Case, Estimate, Group, Plan, Reason, Work, replace
+from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
 from gpumap.units import amount, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.bench.exchanges import LocalRanks
     from gpumap.bench.process_ranks import ProcessRanks
-    from gpumap.engine.base import Iteration
-    from gpumap.model import Headline, Measurement, Param, Report, Role, Samples
+    from gpumap.engine.base import Iteration, Metrics, Taken
+    from gpumap.model import Headline, Measurement, Param, Report, Role
 
     Ranks = LocalRanks | ProcessRanks  # the devices of a process, or processes
 
@@ -82,9 +82,7 @@ class AllReduce(Benchmark):
         """Return a case's exchange."""
         return self._ranks.iteration(job_of(case))
 
-    def metrics(
-        self, group: Group, samples: Mapping[str, Samples], confidence: float
-    ) -> Mapping[str, Mapping[str, Estimate]]:
+    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return time, algorithm and bus bandwidth, and what a case gains over its reference."""
         blocks = {id_: by_block(each) for id_, each in samples.items()}
         metrics = {}

@@ -42,11 +42,12 @@ from gpumap.text import short
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.backends.base import Session
+    from gpumap.engine.base import Metrics, Taken
     from gpumap.machine.blas import Cores
-    from gpumap.model import Binding, Estimate, Headline, Measurement, Param, Report, Role, Samples
+    from gpumap.model import Binding, Headline, Measurement, Param, Report, Role
 
 KEY = "chain"
 CASES = ("separate", "fused", HOST)
@@ -122,9 +123,7 @@ class Chain(Benchmark):
             self._placed = Placed(self._place.name, self._session, data)
         return DeviceIteration(self._placed, fused=case.name == "fused")
 
-    def metrics(
-        self, group: Group, samples: Mapping[str, Samples], confidence: float
-    ) -> Mapping[str, Mapping[str, Estimate]]:
+    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return time and rate of each case, and what it gains over its reference and the host."""
         blocks = {id_: by_block(found) for id_, found in samples.items()}
         host = next((case.id for case in group.cases if case.name == HOST), "")

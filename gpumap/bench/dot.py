@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
-    from gpumap.model import Headline, Measurement, Report, Role, Samples
+    from gpumap.engine.base import Metrics, Taken
+    from gpumap.model import Headline, Measurement, Report, Role
 
 KEY = "dot"
 _CASES = (
@@ -133,9 +134,7 @@ class Dot(Benchmark):
         fetched, threads = "fetch" in case.name, "threads" in case.name
         return multiplied(products, self._clock if threads else None, fetched=fetched)
 
-    def metrics(
-        self, group: Group, samples: Mapping[str, Samples], confidence: float
-    ) -> Mapping[str, Mapping[str, Estimate]]:
+    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return time and rate of each case, and what several devices gain."""
         figures = Figures(group, samples, confidence, fetching=FETCHING)
         return {case.id: figures.of(case) for case in group.cases if case.id in samples}
@@ -167,10 +166,7 @@ class Dot(Benchmark):
 
 
 def pilot(
-    bindings: Sequence[Binding],
-    sessions: Mapping[str, Session],
-    clock: Clock,
-    params: Params,
+    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
 ) -> dict[str, float]:
     """Return a quick time of one product for each name, to choose the reference by."""
     pair = Pair((params.seed, 0), _PILOT, params.dtype)

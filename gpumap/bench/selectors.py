@@ -18,9 +18,8 @@ from gpumap import units
 from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.errors import Diagnostic, QuestionError, Span
 from gpumap.judge.limits import OF_DEVICES, Limit, Operator, Selector
-from gpumap.judge.phrases import truncated
 from gpumap.model.maps import UNITS
-from gpumap.text import fix
+from gpumap.text import cut, fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "write it as dot.many.speedup or dot.many[size=1024].speedup; a limit ends in >=1.8"
 EVERYWHERE = ("backend", "names", "name", *OF_DEVICES)  # keys of every row
-_SHOWN = 40  # characters of the user's text inside a message; the caret shows its position
 _SELECTOR = re.compile(
     r"\s*(?P<bench>[^.\[\]<>=]*?)\s*\.\s*(?P<case>[^\[\]<>=]*?)\s*(?:\[(?P<keys>[^\]]*)\]\s*)?"
     r"\.\s*(?P<metric>[^.\[\]<>=]*?)\s*(?=[<>=]|\Z)"  # or an operator of a limit
@@ -49,7 +47,7 @@ def selector(text: str) -> Selector:
     """
     found, stop = _scan(text)
     if stop < len(text):
-        left_over = f'"{truncated(text[stop:], _SHOWN)}" is left over'
+        left_over = f'"{cut(text[stop:])}" is left over'
         raise _no_selector((stop, len(text)), left_over)
     return found
 
@@ -88,13 +86,13 @@ def _scan(text: str) -> tuple[Selector, int]:
     """
     match = _SELECTOR.match(text)
     if match is None:
-        message = f'"{truncated(text.strip(), _SHOWN)}" is not BENCH.CASE.METRIC'
+        message = f'"{cut(text.strip())}" is not BENCH.CASE.METRIC'
         raise _no_selector((0, len(text)), message)
     bench, case, families = _case(match)
     name = match["metric"]
     having = [family for family in families if name in family.metrics]
     if not having:
-        message = f'{bench}.{case} has no metric "{truncated(name, _SHOWN)}"'
+        message = f'{bench}.{case} has no metric "{cut(name)}"'
         known = (metric for family in families for metric in family.metrics)
         raise _unknown(message, match.span("metric"), name, known)
     keys = _keys(text, match.span("keys"), having)
@@ -110,11 +108,11 @@ def _case(match: re.Match[str]) -> tuple[str, str, list[Family]]:
     name, what = match["bench"], match["case"]
     of_bench = _families(name)
     if not of_bench:
-        message = f'no benchmark is called "{truncated(name, _SHOWN)}"'
+        message = f'no benchmark is called "{cut(name)}"'
         raise _unknown(message, match.span("bench"), name, BENCHMARKS)
     hits = [(known, f) for f in of_bench for known in f.cases if what in (known, known + f.suffix)]
     if not hits:
-        message = f'{name} has no case "{truncated(what, _SHOWN)}"'
+        message = f'{name} has no case "{cut(what)}"'
         known = (case for family in of_bench for case in family.cases)
         raise _unknown(message, match.span("case"), what, known)
     return name, hits[0][0], [family for _, family in hits]
@@ -127,10 +125,10 @@ def _keys(text: str, inside: tuple[int, int], families: Sequence[Family]) -> dic
     for item in _ITEM.finditer(text, *inside) if inside[0] < inside[1] else ():
         pair = _PAIR.fullmatch(text, *item.span())
         if pair is None or not pair["value"]:
-            raise _no_selector(item.span(), f'"{truncated(item[0], _SHOWN)}" is not key=value')
+            raise _no_selector(item.span(), f'"{cut(item[0])}" is not key=value')
         key = pair["key"]
         if key not in known:
-            message = f'no row has a key "{truncated(key, _SHOWN)}"'
+            message = f'no row has a key "{cut(key)}"'
             raise _unknown(message, pair.span("key"), key, known)
         if key in keys:
             raise _no_selector(pair.span("key"), f"duplicate key {key}")

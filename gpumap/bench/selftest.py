@@ -19,11 +19,12 @@ from gpumap.judge.pairs import alarms, located, passing
 from gpumap.model import Case, Group, Plan, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpumap.dtypes import Arithmetic
+    from gpumap.engine.base import Metrics, Taken
     from gpumap.judge.pairs import Outcome
-    from gpumap.model import Alarms, Binding, Estimate, Param, Samples
+    from gpumap.model import Alarms, Binding, Param
 
 KEY = "selftest"
 _SIDES = ("a", "b")
@@ -100,9 +101,7 @@ class SelfTest(Benchmark):
             self._iterations[name] = multiplied([product], None, fetched=False)
         return self._iterations[name]
 
-    def metrics(
-        self, group: Group, samples: Mapping[str, Samples], confidence: float
-    ) -> Mapping[str, Mapping[str, Estimate]]:
+    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return time and rate of A and of B."""
         cases = [case for case in group.cases if case.id in samples]
         return {case.id: time_and_rate(case, samples[case.id], confidence) for case in cases}

@@ -34,11 +34,11 @@ from gpumap.training.optimizers import STATES
 from gpumap.training.steps import diverged, held_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.bench.process_ranks import ProcessRanks
     from gpumap.bench.train_workers import LocalWorkers
-    from gpumap.engine.base import Iteration
+    from gpumap.engine.base import Iteration, Metrics, Taken
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job
 
@@ -96,9 +96,7 @@ class Train(Benchmark):
         training.steps = int(case.params["steps"])
         return self._workers.played(training, job)
 
-    def metrics(
-        self, group: Group, samples: Mapping[str, Samples], confidence: float
-    ) -> Mapping[str, Mapping[str, Estimate]]:
+    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return time, examples per second, phases, and what devices gain over one."""
         blocks = {id_: by_block(each) for id_, each in samples.items()}
         batches = {case.id: _examples(case) for case in group.cases}

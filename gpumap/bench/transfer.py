@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.backends.base import HostMemory, Session
+    from gpumap.engine.base import Metrics, Taken
     from gpumap.model import Estimate, Limit, Param, Samples
 
 KEY = "transfer"
@@ -158,9 +159,7 @@ class Transfer(Benchmark):
             return BothWays(buffers[0], self._slice(case.names[0], memory, nbytes, back=True))
         return HostCopy(buffers, case.name, sync=sync)
 
-    def metrics(
-        self, group: Group, samples: Mapping[str, Samples], confidence: float
-    ) -> Mapping[str, Mapping[str, Estimate]]:
+    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return time or spacing, bandwidth, what copies at once gain; of calls the time."""
         blocks = {id_: by_block(found) for id_, found in samples.items()}
         return {
@@ -186,10 +185,7 @@ class Transfer(Benchmark):
 
 
 def _figures(
-    case: Case,
-    samples: Samples,
-    blocks: Mapping[str, Mapping[int, float]],
-    confidence: float,
+    case: Case, samples: Samples, blocks: Mapping[str, Mapping[int, float]], confidence: float
 ) -> dict[str, Estimate]:
     time = time_of(samples, confidence)
     if is_call(case):

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpumap.errors import QuestionError
+from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 _MOST = 10_000_000  # ranks: more is no number that a launcher has written
-_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _number(env: Mapping[str, str], by: str, name: str) -> int:
     if text is None:
         raise _wrong(by, f"{name} is not set")
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) < _MOST):  # noqa: PLR2004 - digits
-        raise _wrong(by, f"{name} is {text[:_SHOWN]!r}, which is no number of ranks")
+        raise _wrong(by, f"{name} is {cut(text)!r}, which is no number of ranks")
     return int(text)
 
 

@@ -59,9 +59,7 @@ _STEPS = 10_000_000
     "dropped.",
 )
 @setting(
-    "--optimizer",
-    metavar="NAME",
-    help="sgd or adam.  [default: the preset's, sgd with --network]",
+    "--optimizer", metavar="NAME", help="sgd or adam.  [default: the preset's, sgd with --network]"
 )
 @setting(
     "--rate",

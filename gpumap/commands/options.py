@@ -261,12 +261,7 @@ def output_options(command: F) -> F:
     """Say in which form the report comes out, and where; handed on as one `Output`."""
 
     def collected(
-        *,
-        format_: str,
-        output: tuple[Target, ...],
-        quiet: bool,
-        verbose: bool,
-        **others: Any,
+        *, format_: str, output: tuple[Target, ...], quiet: bool, verbose: bool, **others: Any
     ) -> Any:
         return command(output=Output(format_, output, quiet, verbose), **others)
 

@@ -8,12 +8,7 @@ import click
 from click.core import ParameterSource
 
 from gpumap.commands.option_types import DurationType, FileType
-from gpumap.commands.options import (
-    map_option,
-    map_options,
-    output_options,
-    setting,
-)
+from gpumap.commands.options import map_option, map_options, output_options, setting
 from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
@@ -87,11 +82,7 @@ _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the pl
     'bench train follow "--".',
 )
 @_no_bind
-@setting(
-    "--dry-run",
-    is_flag=True,
-    help="Print the placement and variables; start nothing.",
-)
+@setting("--dry-run", is_flag=True, help="Print the placement and variables; start nothing.")
 @setting(
     "--output-dir",
     metavar="DIR",

@@ -17,12 +17,7 @@ import numpy as np
 
 from gpumap.contexts.array import HOST, Array, elementwise, place, product
 from gpumap.contexts.memory import Memory, Tracer, plain
-from gpumap.errors import (
-    ContextError,
-    DtypeError,
-    ImplicitTransfer,
-    TargetError,
-)
+from gpumap.errors import ContextError, DtypeError, ImplicitTransfer, TargetError
 from gpumap.kernels import KERNELS
 
 if TYPE_CHECKING:

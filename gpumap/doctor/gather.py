@@ -22,6 +22,7 @@ from gpumap.machine.topology import Tree
 from gpumap.model import Binding, ContextMap, Reason, replace
 from gpumap.parse import parse_map
 from gpumap.resolve import resolve
+from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _VARIABLES = (*VARIABLES, "THEANO_GPU_IS_ALREADY_ACTIVE")
 BUSY = 0.5  # cores that others may use before their load is read again
-_SHOWN = 80
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
 _NUMBERED = ("nvidia", "renderD")  # dev/nvidia0, dev/dri/renderD128
 
@@ -86,7 +86,7 @@ def theano_map(env: Mapping[str, str], cwd: str) -> ContextMap | None:
     if device is None:
         return None
     if ";" in device or "->" in device or not device.startswith(("cuda", "opencl")):
-        message = f"device={device[:_SHOWN]} is no device"
+        message = f"device={cut(device)} is no device"
         raise MapError((Diagnostic("unknown-device", message, hint="write device=cuda0"),))
     return parse_map(f"dev0->{device}")
 

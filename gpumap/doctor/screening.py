@@ -17,6 +17,7 @@ from gpumap.backends.probe import in_child
 from gpumap.doctor.fixes import checked
 from gpumap.model import Estimate, Reason
 from gpumap.model.io import plain, typed
+from gpumap.text import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -144,12 +145,10 @@ class DeviceRun:
 
     def _why(self, child: Ended) -> Reason:
         """Return what the end of a process says of the step that it was in."""
-        ended = "the process that used it ended with"
-        if child.code is not None and child.code < 0:
-            return Reason("crashes", f"{ended} signal {-child.code}")
         if child.code is not None:
+            how = f"the process that used it {ended(child.code)}"
             last = child.errors.strip().rpartition("\n")[2]
-            return Reason("probe-failed", last or f"{ended} exit code {child.code}")
+            return Reason("crashes", how) if child.code < 0 else Reason("probe-failed", last or how)
         waited, endless = self._waited(), self._doing[0] == "all-at-once"  # it has no pace
         if waited >= self._limit() and not endless:
             return Reason("hangs", f"no answer in {waited:.1f} s")

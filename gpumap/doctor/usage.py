@@ -14,6 +14,7 @@ from gpumap import units
 from gpumap.config import lost_names, refused_device, renamed
 from gpumap.doctor.evidence import Rule, failed, problem
 from gpumap.errors import Exit
+from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _EXPLICIT = ("argument", "--map", "@FILE")  # explicit on the command line
 _THEANOS = ("THEANO_FLAGS", ".theanorc")
-_SHOWN = 80
 _LONG = 400  # characters: a longer map is no line to paste
 LAUNCH = 1e-3  # seconds: a launch takes 5 to 100 us on sound devices
 COPYING = 1e9  # B/s: a link of four lanes of 2003
@@ -46,14 +46,14 @@ def _no_configuration(known: Evidence, named: MapName) -> Texts | None:
     setting = known.theano.get("device")
     if setting is not None and setting.value.strip() != "cpu":
         return None  # it names a device, or Theano refuses it
-    what = f"device=cpu ({_shortened(setting.origin)}) is no map" if setting else "there is no map"
+    what = f"device=cpu ({cut(setting.origin)}) is no map" if setting else "there is no map"
     return {"what": what, "map": _map_text(known.names, named)}
 
 
 def _map_text(names: Iterable[MapName], named: MapName) -> str:
     """Return the map of names, in one line; a very long one is that of this name only."""
     text = ";".join(f"{one.name}->{one.requested}" for one in names)
-    return text if 0 < len(text) <= _LONG else f"{_shortened(named.name)}->{named.requested}"
+    return text if 0 < len(text) <= _LONG else f"{cut(named.name)}->{named.requested}"
 
 
 def has_gpu(known: Evidence) -> bool:
@@ -77,28 +77,28 @@ def _cpu_fallback(known: Evidence, named: MapName) -> Texts | None:
     text = _map_text((one for one in known.names if not one.kind.row.cores), named)
     if not {*'"$`\\'}.isdisjoint(text):  # what a shell would act on is not to be pasted
         text = "MAP"
-    return {"origin": _shortened(setting.origin), "map": text, "device": named.requested}
+    return {"origin": cut(setting.origin), "map": text, "device": named.requested}
 
 
 def _refused(known: Evidence, _: MapName) -> Texts | None:
     device = refused_device(known.theano)
     if device is None or renamed(device):  # an old name has another cause
         return None
-    return {"device": _shortened(device), "origin": _shortened(known.theano["device"].origin)}
+    return {"device": cut(device), "origin": cut(known.theano["device"].origin)}
 
 
 def _lost_name(known: Evidence, named: MapName) -> Texts | None:
     owner = lost_names(known.theano).get(named.name)
     if owner is None:
         return None
-    return {"name": _shortened(named.name), "owner": owner.words, "fix": owner.fix}
+    return {"name": cut(named.name), "owner": owner.words, "fix": owner.fix}
 
 
 def _old_name(known: Evidence, _: MapName) -> Texts | None:
     setting = known.theano.get("device")
     if setting is None or (new := renamed(setting.value)) is None:
         return None
-    return {"device": _shortened(setting.value), "origin": _shortened(setting.origin), "new": new}
+    return {"device": cut(setting.value), "origin": cut(setting.origin), "new": new}
 
 
 def _other_map(known: Evidence, _: MapName) -> Texts | None:
@@ -109,10 +109,10 @@ def _other_map(known: Evidence, _: MapName) -> Texts | None:
     if ours == other:
         return None
     return {
-        "ours": _shortened(known.source.text),
+        "ours": cut(known.source.text),
         "origin": known.source.origin,
-        "theirs": _shortened(theirs.value),
-        "place": _shortened(theirs.origin),
+        "theirs": cut(theirs.value),
+        "place": cut(theirs.origin),
     }
 
 
@@ -125,7 +125,7 @@ def _blocking(known: Evidence, named: MapName) -> Texts | None:
     value = known.variables.get("CUDA_LAUNCH_BLOCKING", "")
     if "CUDA_LAUNCH_BLOCKING" not in named.kind.row.reads or value.strip() in ("", "0"):
         return None
-    return {"value": _shortened(value)}
+    return {"value": cut(value)}
 
 
 def _one_device(known: Evidence, named: MapName) -> Texts | None:
@@ -135,7 +135,7 @@ def _one_device(known: Evidence, named: MapName) -> Texts | None:
         return None
     if len(devices) > 1:
         return None
-    return {"count": str(len(several)), "device": _shortened(str(named.device.ref))}
+    return {"count": str(len(several)), "device": cut(str(named.device.ref))}
 
 
 def _unreadable(known: Evidence, _: MapName) -> Texts | None:
@@ -145,10 +145,6 @@ def _unreadable(known: Evidence, _: MapName) -> Texts | None:
 def _wrong_backend(_: Evidence, named: MapName) -> Texts | None:
     absent = named.absent
     return problem(absent) if absent is not None and absent.code == "wrong-backend" else None
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 CONFIGURATION = {

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     # Split: caches can lift a ratio above it, and the row is flagged. None: there is no ceiling.
     Parts = Literal["whole", "split"] | None
     Decided = Callable[[Sequence[Measurement]], bool | None]
+    Taken = Mapping[str, Samples]  # by case id
+    Metrics = Mapping[str, Mapping[str, Estimate]]  # by case id and name
 
 # Seconds of a sample that is compared with another run's: even a slow wait takes less than a
 # hundredth of it. So runs whose waits differ take samples of the same number of iterations.
@@ -166,9 +168,7 @@ class Benchmark:
         """Allocate what a case needs and return its iteration; raises DeviceError, Unsupported."""
         raise NotImplementedError
 
-    def metrics(
-        self, group: Group, samples: Mapping[str, Samples], confidence: float
-    ) -> Mapping[str, Mapping[str, Estimate]]:
+    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return the metrics of each case id, from the samples of the whole group."""
         raise NotImplementedError
 

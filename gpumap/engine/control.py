@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.model import Binding, Estimate, Limit, Param, Samples
+    from gpumap.engine.base import Metrics, Taken
+    from gpumap.model import Binding, Limit, Param
 
 KEY = "control"
 SIZE = 512  # large enough to keep any device at work, and quick
@@ -65,9 +66,7 @@ class Controlled(Benchmark):
                 self._products[name] = Product(name, self._sessions[name], self._pair)
         return multiplied([self._products[name] for name in case.names], None, fetched=False)
 
-    def metrics(
-        self, group: Group, samples: Mapping[str, Samples], confidence: float
-    ) -> Mapping[str, Mapping[str, Estimate]]:
+    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return the benchmark's figures, and time and rate of each control."""
         figures = dict(self._inner.metrics(_without(group), samples, confidence))
         for case in group.cases:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.errors import QuestionError
+from gpumap.text import cut
 from gpumap.text import fix as fix_word
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 NAMED = {"small": 4 << 10, "medium": 1 << 20, "large": 64 << 20}  # bytes
 MOST = 10**9 - 1  # rows, or a side: no machine has room for more
 _DEVICES = 1_000_000
-_SHOWN = 40  # characters of what is wrong
 
 
 def squares(text: str, option: str = "--size") -> tuple[int, ...]:
@@ -66,11 +66,11 @@ def _range(part: str, read: Callable[[str], int], example: str) -> Iterator[int]
     ends = part.split(":")
     if len(ends) != 3 or not re.fullmatch("x[0-9]{1,9}", ends[2]):  # noqa: PLR2004 - three parts
         fix = f"write first:last:xfactor, such as {example}"
-        raise QuestionError(f"{part[:_SHOWN]!r} is not a range", fix)
+        raise QuestionError(f"{cut(part)!r} is not a range", fix)
     size, last, factor = read(ends[0]), read(ends[1]), int(ends[2][1:])
     if size > last or factor < 2:  # noqa: PLR2004 - a factor of 1 never ends
         fix = "first <= last, and a factor of 2 or more"
-        raise QuestionError(f"{part[:_SHOWN]!r} goes nowhere", fix)
+        raise QuestionError(f"{cut(part)!r} goes nowhere", fix)
     while size <= last:
         yield size
         size *= factor
@@ -79,7 +79,7 @@ def _range(part: str, read: Callable[[str], int], example: str) -> Iterator[int]
 def _whole(most: int, fix: str, text: str) -> int:
     digits = text.lstrip("0") if text.isascii() and text.isdigit() else ""
     if not digits or len(digits) > len(str(most)) or int(digits) > most:
-        problem = f"{text[:_SHOWN]!r} is not a whole number from 1 to {most:,}"
+        problem = f"{cut(text)!r} is not a whole number from 1 to {most:,}"
         raise QuestionError(problem, fix)
     return int(digits)
 

@@ -44,11 +44,7 @@ class Location:
 
 
 def location(
-    values: Sequence[float],
-    confidence: float = 0.95,
-    *,
-    positive: bool = False,
-    slow: bool = True,
+    values: Sequence[float], confidence: float = 0.95, *, positive: bool = False, slow: bool = True
 ) -> Location:
     """Return the median of values in time order, with an interval that autocorrelation widens.
 

@@ -185,10 +185,7 @@ def _unequal(evidence: Evidence) -> Finding | None:
         f"{slow} takes {factor:.2f} times as long as {fast}, and an equal "
         "split ends with the slowest"
     )
-    return text, {
-        "slowest": seconds(evidence.solo[slow]),
-        "fastest": seconds(evidence.solo[fast]),
-    }
+    return text, {"slowest": seconds(evidence.solo[slow]), "fastest": seconds(evidence.solo[fast])}
 
 
 def contended(row: Measurement) -> Finding | None:

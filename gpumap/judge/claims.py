@@ -10,8 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from gpumap.errors import QuestionError
-from gpumap.judge.phrases import truncated
-from gpumap.text import fix, listed
+from gpumap.text import cut, fix, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 ALL = "all"
 _NAMES = ("time", "issue_interval", "speedup")  # of the metrics that may be judged
 _LISTED = 6  # metrics that a message names
-_SHOWN = 60  # characters of a pattern in it
 _NONE = "measure a baseline first"
 
 
@@ -60,7 +58,7 @@ def check_patterns(rows: Sequence[Row], patterns: Iterable[str]) -> None:
         if not any(_matches(row, metric, [pattern]) for row in rows for metric in row.metrics):
             known = dict.fromkeys(_called(row, metric) for row in rows for metric in row.metrics)
             there = f"the baseline has {listed([*known], _LISTED)}" if known else _NONE
-            message = f'--judge "{truncated(pattern, _SHOWN)}" selects no metric of the baseline'
+            message = f'--judge "{cut(pattern)}" selects no metric of the baseline'
             raise QuestionError(message, fix(pattern, known, there))
 
 

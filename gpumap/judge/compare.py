@@ -82,11 +82,7 @@ class Baseline:
 
 
 def compare(
-    base: Report,
-    new: Report,
-    threshold: float,
-    *,
-    judge: Sequence[str] = (),
+    base: Report, new: Report, threshold: float, *, judge: Sequence[str] = ()
 ) -> tuple[Verdict, ...]:
     """Return the verdicts on every metric of two reports.
 

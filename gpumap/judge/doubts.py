@@ -110,10 +110,7 @@ def doubtful(report: Report, row: Measurement, metric: str) -> Headline | None:
         return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."))
     if not fixes:
         return None
-    how = {
-        "s": f"takes {roughly(shown)}",
-        "1": f"is {roughly(shown)} times as fast",
-    }
+    how = {"s": f"takes {roughly(shown)}", "1": f"is {roughly(shown)} times as fast"}
     what = f"{row.case.name} on {names(row.case.bindings)} "
     what += how.get(shown.unit, f"reaches {roughly(shown)}")
     samples = len(row.samples.seconds) if row.samples else 0

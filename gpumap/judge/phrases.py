@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap import units
 from gpumap.model import Estimate, Headline
 from gpumap.model.maps import UNITS
-from gpumap.text import middle
+from gpumap.text import cut, middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence, Sized
@@ -43,10 +43,7 @@ class About(NamedTuple):
 
 
 def answer(
-    report: Report,
-    level: Level,
-    sentences: Iterable[str],
-    about: About | None = None,
+    report: Report, level: Level, sentences: Iterable[str], about: About | None = None
 ) -> Headline:
     """Compose a headline of the sentences that fit; an untrusted one has no interval, no cause."""
     before = SIMULATED if report.simulated else ""
@@ -54,7 +51,7 @@ def answer(
     text = ""
     for sentence in sentences:
         if not text:
-            text = truncated(sentence, room)
+            text = cut(sentence, room)
         elif len(text) + 1 + len(sentence) <= room:
             text = f"{text} {sentence}"
     about = about or About()
@@ -76,11 +73,6 @@ def sentence(text: str) -> str:
     """Return a message as a sentence: with a full stop."""
     stripped = text.strip()
     return stripped if stripped.endswith((".", "!", "?")) else f"{stripped}."
-
-
-def truncated(text: str, room: int) -> str:
-    """Return a text that fits, truncated at its end."""
-    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def every(count: int, noun: str = "name") -> str:

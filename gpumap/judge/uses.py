@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.judge.phrases import answer, capital, every, percent, verb
-from gpumap.text import middle
+from gpumap.text import ended, middle
 from gpumap.units import time_of
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def utilisation(report: Report, result: Utilisation) -> Headline:
     """Return the headline of a program that was watched."""
     level, text = sentences(result)
     if result.code:
-        end = f"signal {-result.code}" if result.code < 0 else f"exit code {result.code}"
-        first = f"The program ended with {end} after {time_of(result.elapsed)}."
+        first = f"The program {ended(result.code)} after {time_of(result.elapsed)}."
         return answer(report, "failed", (first, "What was recorded until then follows.", *text))
     return answer(report, level, text)
 

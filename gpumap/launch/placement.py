@@ -55,10 +55,7 @@ _Near = tuple[int | None, str]  # the node of a device and how it is known, or w
 
 
 def places(
-    bindings: Sequence[Binding],
-    topology: Topology,
-    *,
-    bind: bool = True,
+    bindings: Sequence[Binding], topology: Topology, *, bind: bool = True
 ) -> tuple[Place, ...]:
     """Return the place of each name's process, in the order of the map.
 

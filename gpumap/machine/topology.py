@@ -332,11 +332,7 @@ def _cpu(tree: Tree, index: int, node: int | None) -> Cpu:
     folder = f"{_CPU}/cpu{index}/topology"
     # Linux 5.3 renamed the file; the old name is still there on most systems.
     siblings = tree.cpus(f"{folder}/core_cpus_list") or tree.cpus(f"{folder}/thread_siblings_list")
-    return Cpu(
-        index=index,
-        siblings=tuple(sorted({index, *siblings})),
-        numa_node=node,
-    )
+    return Cpu(index=index, siblings=tuple(sorted({index, *siblings})), numa_node=node)
 
 
 def _memory(tree: Tree) -> tuple[int, int]:

@@ -287,9 +287,7 @@ class Group(Struct, frozen=True, rename={"shortest": "shortest_s"}):
 
 
 class Plan(
-    Struct,
-    frozen=True,
-    rename={"memory": "memory_bytes", "largest_buffer": "largest_buffer_bytes"},
+    Struct, frozen=True, rename={"memory": "memory_bytes", "largest_buffer": "largest_buffer_bytes"}
 ):
     """What a dry run would have measured.
 

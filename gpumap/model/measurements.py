@@ -169,9 +169,7 @@ class Check(Struct, frozen=True, rename={"nbytes": "bytes"}):
 
 
 class Around(
-    Struct,
-    frozen=True,
-    rename={"foreign": "foreign_cores", "before": "busy_cores_before"},
+    Struct, frozen=True, rename={"foreign": "foreign_cores", "before": "busy_cores_before"}
 ):
     """What else the machine did while a group of cases was measured.
 

@@ -24,9 +24,7 @@ ScaleCause = Literal[
 
 
 class TraceEvent(
-    Struct,
-    frozen=True,
-    rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"},
+    Struct, frozen=True, rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"}
 ):
     """What a program did on a device, or moved: seconds since its context was opened.
 

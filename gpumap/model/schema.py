@@ -32,9 +32,7 @@ _MSGSPECS = ("title", "default", "discriminator")  # keys that tell readers noth
 _NONFINITE = {
     "description": "A number that JSON cannot hold.",
     "type": "object",
-    "properties": {
-        "nonfinite": {"description": "Which one.", "enum": ["-inf", "inf", "nan"]},
-    },
+    "properties": {"nonfinite": {"description": "Which one.", "enum": ["-inf", "inf", "nan"]}},
     "required": ["nonfinite"],
     "additionalProperties": False,
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.escape import printable
 from gpumap.report.table import paragraph
-from gpumap.text import width
+from gpumap.text import cut, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -48,9 +48,7 @@ def left_out(every: Sequence[tuple[Diagnostic, Sequence[Diagnostic]]]) -> int:
     return sum(1 + len(others) for _, others in every[SHOWN:])
 
 
-def folded(
-    diagnostics: Iterable[Diagnostic],
-) -> Iterator[tuple[Diagnostic, Sequence[Diagnostic]]]:
+def folded(diagnostics: Iterable[Diagnostic]) -> Iterator[tuple[Diagnostic, Sequence[Diagnostic]]]:
     """Yield each diagnostic; where many rows or entries have one, the first with the others."""
     every = list(diagnostics)
     groups: dict[object, list[Diagnostic]] = {}
@@ -102,8 +100,8 @@ def remedy(found: Diagnostic) -> str:
 def more(others: Sequence[Diagnostic]) -> str:
     """Return how many more there are like the one that is shown, and in which entries."""
     entries = units.ranges(d.entry for d in others if d.entry is not None)
-    cut = entries if len(entries) <= _MARKED else f"{entries[: _MARKED - 1]}…"
-    return f"and {len(others)} more like it" + (f", in entries {cut}" if entries else "")
+    where = f", in entries {cut(entries, _MARKED)}" if entries else ""
+    return f"and {len(others)} more like it{where}"
 
 
 def place(text: str, span: Span, columns: int = _WIDTH) -> Iterator[str]:
@@ -116,9 +114,7 @@ def place(text: str, span: Span, columns: int = _WIDTH) -> Iterator[str]:
     around = len(text) if whole else _AROUND
     start, stop = max(0, span.start - around), min(len(text), span.stop + around)
     before = ("…" if start > 0 else "") + printable(text[start : span.start])
-    marked = printable(text[span.start : span.stop])
-    if len(marked) > _MARKED:
-        marked = marked[: _MARKED - 1] + "…"
+    marked = cut(printable(text[span.start : span.stop]), _MARKED)
     after = printable(text[span.stop : stop]) + ("…" if stop < len(text) else "")
     yield f"  {before}{marked}{after}"
     yield "  " + " " * width(before) + "^" + "~" * (width(marked) - 1)

@@ -35,7 +35,5 @@ def records(report: Report, result: Checked) -> Iterator[Record]:  # noqa: ARG00
 
 
 SPEC = ResultSpec(
-    sections,
-    Question(answers.check, "checked", lambda report, _: report.map is not None),
-    records,
+    sections, Question(answers.check, "checked", lambda report, _: report.map is not None), records
 )

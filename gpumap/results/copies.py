@@ -200,9 +200,7 @@ def _every(pairs: Pairs) -> list[str]:
     return list(dict.fromkeys(name for pair in pairs for name in pair))
 
 
-def _matrices(
-    rows: Sequence[Measurement],
-) -> Iterator[tuple[str, Sequence[Measurement], Pairs]]:
+def _matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Sequence[Measurement], Pairs]]:
     """Yield a title, the copies it is of, and of them the pairs that are waited for."""
     copies = [row for row in rows if _is_pair(row) and row.status != "skipped"]
     mixed = any("+" in row.case.backend for row in copies)

@@ -17,7 +17,7 @@ from gpumap.report.parts import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.model import Diagnosis, Measurement, Problem, Reason, Report, Verdict
+    from gpumap.model import Diagnosis, Measurement, Problem, Report, Verdict
     from gpumap.report.parts import State
 
 _BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all
@@ -54,14 +54,6 @@ def of_row(row: Measurement) -> Outcome:
     if row.status == "ok":
         return Outcome("passed", "ok", " ".join(row.flags))
     return Outcome("skipped" if row.status == "skipped" else "failed", code, text)
-
-
-def by_reason(reason: Reason | None) -> Outcome:
-    """Return how something ended that has passed without a reason why not."""
-    if reason is None:
-        return Outcome("passed", "ok")
-    state: State = "error" if reason.code in _WRONG else "failed"
-    return Outcome(state, reason.code, reason.text)
 
 
 def of_diagnosis(found: Diagnosis) -> Outcome:

@@ -23,7 +23,7 @@ def test_sizes_as_they_are_written(read, text, sizes):
 
 
 @pytest.mark.parametrize(
-    ("read", "text", "said"), [*TABLES["wrong"], ("counts", "9" * 5000, f"'{'9' * 40}' ")]
+    ("read", "text", "said"), [*TABLES["wrong"], ("counts", "9" * 5000, f"'{'9' * 79}…' ")]
 )
 def test_what_is_no_size(read, text, said):
     """The message names the option, what is wrong with which part, and the fix."""

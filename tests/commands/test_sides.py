@@ -77,7 +77,7 @@ def test_each_side_has_two_whole_runs(tmp_path):
 
 
 @pytest.mark.parametrize(("body", "error", "why"), [
-    ("kill -9 $$", DeviceError, "A was ended by signal 9"),
+    ("kill -9 $$", DeviceError, "A was ended by SIGKILL"),
     ("echo 'no luck' >&2; exit 7", QuestionError, "A ended with exit code 7: no luck"),
     ("exit 0", QuestionError, "A ended with exit code 0 and wrote no report"),
 ])  # fmt: skip

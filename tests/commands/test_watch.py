@@ -62,14 +62,15 @@ def test_expect_used_is_inconclusive_where_use_is_unknown(gpumap):
 
 
 @pytest.mark.parametrize(("end", "code", "said"), [
-    ("os._exit(3)", 3, "exit code 3"), ("os.kill(os.getpid(), 9)", 137, "signal 9"),
-    ("os.abort()", 134, "signal 6"),
+    ("os._exit(3)", 3, "ended with exit code 3"),
+    ("os.kill(os.getpid(), 9)", 137, "was ended by SIGKILL"),
+    ("os.abort()", 134, "was ended by SIGABRT"),
 ])  # fmt: skip
 def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, code, said):
     program = f"import os, time; os.sched_setaffinity(0, {{{FIRST}}})\n{WORK}{end}"
     answer, report = watched(gpumap, program, map_="dev0->cpu0")
     assert answer.code == code
-    assert answer.out.startswith(f"The program ended with {said} after ")
+    assert answer.out.startswith(f"The program {said} after ")
     assert verdicts(report) == {"dev0": "used"}
     assert report["utilisation"]["cpu_s"] >= 0.5
     assert report["headline"]["level"] == "failed"
