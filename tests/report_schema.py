@@ -1,4 +1,4 @@
-"""The schema of reports, made once; that it is one, tests/report/test_json.py checks."""
+"""The schema of reports, made once; that it is one, test_program_formats.py checks."""
 
 import json
 

@@ -1,7 +1,4 @@
-"""What each rank does in the tests of an engine: every algorithm, and what all engines must do.
-
-engine_ranks.py ENGINE
-"""
+"""What each rank does in the tests of an engine: every algorithm, and what all engines must do."""
 
 import os
 import sys
@@ -37,7 +34,6 @@ def engine(name):
 
 
 def device():
-    """Return a session on this rank's core."""
     numpy = backend("numpy", Host(dict(os.environ), topology.read()))
     cores = [device for device in numpy.probe().devices if device.ref.index is not None]
     return numpy.open(cores[rank % len(cores)], numpy.clock())

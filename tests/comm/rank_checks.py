@@ -54,7 +54,6 @@ def training(comm, session, rule, network=NET, rate=1e-30, each=EACH):
 
 
 def total(comm, array):
-    """Return the sum over all ranks, in float64."""
     return sum(np.asarray(each, np.float64) for each in comm.gather(array))
 
 
@@ -140,10 +139,7 @@ def served(comm, session):
 
 
 def conserved(comm, session, name):
-    """A rule moves parameters between ranks and the center, and loses nothing; all ends.
-
-    Ranks are delayed unevenly, and no step is lost or taken twice.
-    """
+    """A rule loses nothing of parameters that it moves, and no step, where ranks are uneven."""
     rule = RuleSpec(name, tau=2, chance=0.5)
     own = training(comm, session, rule)
     own.poison()
@@ -220,7 +216,6 @@ def failing(comm, session):
 
 
 def check(name, comm, session):
-    """Do a check as one rank; return what all of them are to compare."""
     if name in ("easgd", "gosgd"):
         return conserved(comm, session, name)
     return globals()[name](comm, session)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpumap
-from gpumap.comm.algorithms import STEPS, balanced, bus_factor
+from gpumap.comm.algorithms import STEPS, bus_factor
 from gpumap.model import Line
 from gpumap.predict import MODELS, seconds
 
@@ -53,7 +53,6 @@ class Racing:
         self.sends[rank], self.receives[rank] = list(sends), list(receives)
 
     def move(self, sender, array, receiver, target):
-        """Read what the sender has now."""
         target[:] = array
         self.sends[sender] = [end for end in self.sends[sender] if end[1] != receiver]
         self.receives[receiver] = [end for end in self.receives[receiver] if end[1] != sender]
@@ -98,17 +97,8 @@ def test_a_library_takes_the_better_of_two(ranks, nbytes, latencies, share):
     assert bus_factor(8) == 1.75  # as nccl-tests' PERFORMANCE.md has it
 
 
-@given(st.integers(0, 10**6), st.integers(1, 1000))
-def test_balanced_parts_differ_by_one_at_most(total, parts):
-    counts = balanced(total, parts)
-    assert (sum(counts), len(counts)) == (total, parts)
-    assert max(counts) - min(counts) <= 1
-    assert list(counts) == sorted(counts, reverse=True)
-
-
 @given(st.integers(0, 12), st.lists(st.integers(1, 9), min_size=1, max_size=4))
 def test_a_weighted_split_ends_as_soon_as_any(total, rates):
-    """Compared with every split there is."""
     parts = len(rates)
     found = gpumap.split(total, parts, "weighted", rates)
     every = (each for each in product(range(total + 1), repeat=parts) if sum(each) == total)

@@ -21,10 +21,7 @@ MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 @needs_mpi
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_rank_has_what_mpis_own_calls_give(ranks):
-    """Allreduce by every algorithm, of 0 to 1,000,000 elements; and do what all ranks must do.
-
-    Two have the bits of two threads, by every rule whose order is known.
-    """
+    """Two have the bits of two threads, by every rule whose order is known."""
     program = (sys.executable, "-m", "mpi4py", str(RANKS), "mpi")
     assert_said_by_threads(said([*MPIRUN, "-n", str(ranks), *program]), ranks)
 
@@ -93,7 +90,6 @@ print("wait", json.dumps(rule.wait()))
 
 
 def session(rule, file):
-    """Train examples/model_class.py on two devices; return its epochs and parameters."""
     done = run([sys.executable, "-c", RULE.format(rule, str(file))], EXAMPLES, **ROOT)
     assert done.returncode == 0, done.stderr
     with np.load(file) as saved:

@@ -13,8 +13,6 @@ from sessions import opened
 from gpumap.backends.fake.script import FakeClock
 from gpumap.comm.threads import Ranks
 
-SIZES = (1, 2, 3, 4)
-
 
 def checked(ranks, name, sessions):
     return ranks.run(lambda comm: rank_checks.check(name, comm, sessions[comm.rank]))
@@ -36,7 +34,7 @@ def assert_said_by_threads(lines, ranks):
     assert ranks != 2 or lines[0].endswith(f" {said_by_two_threads()}")
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", rank_checks.CHECKS)
 def test_threads_do_what_ranks_must_do(name, size):
     if name == "batch" and size == 3:

@@ -2,16 +2,15 @@
 
 import re
 import sys
-import time
 
-import psutil
 import pytest
 from backends.frameworks import needs
 from comm.two_hosts import ADDRESSES, two_hosts
 from commands.ranks import needs_mpi
 from flat_report import loads
 from mpi_jobs import MPIRUN, ended, started
-from shell import timely, until
+from shell import timely
+from test_comm_torch import measuring
 
 LIMIT = 60  # seconds of a run whose link is cut: ranks must measure before
 GIVEN = ("bench", "allreduce", "--map", "a->cpu0", "--sizes", "4KiB,1MiB")
@@ -24,7 +23,6 @@ def hosts(gpumap):
 
 
 def torchrun(gpumap, hosts, place, *arguments):
-    """Start the agent of one host, as a user does on each."""
     nodes = ("--nnodes", "2", "--node-rank", str(place), "--nproc-per-node", "1")
     meet = ("--master-addr", ADDRESSES[0], "--master-port", "29501")
     command = (sys.executable, "-m", "torch.distributed.run", *nodes, *meet, "-m", "gpumap")
@@ -69,7 +67,7 @@ def test_a_link_that_is_cut_ends_the_run_within_its_limit(gpumap, hosts):
     """Whoever no longer answers is named with its host; on neither host is anything left."""
     given = (*GIVEN, "--budget", "60s", "--timeout", f"{LIMIT}s")
     first, other = (torchrun(gpumap, hosts, place, *given) for place in (0, 1))
-    wait_for_work(first.pid)
+    measuring(first.pid, 1)
     assert len(hosts.processes()) >= 4  # an agent and a rank on each
     hosts.cut()
     _, _, err = ended(first)
@@ -77,21 +75,3 @@ def test_a_link_that_is_cut_ends_the_run_within_its_limit(gpumap, hosts):
     said = rf"time limit of {LIMIT} s was reached; no answer from {hosts.names[1]}/a \(rank 1"
     assert re.search(said, err), err
     assert hosts.processes() == []
-
-
-def wait_for_work(parent):
-    """Wait until the rank below a process is pinned to its core: it measures then.
-
-    For a moment a thread of it is so earlier: MKL counts cores while PyTorch is loaded.
-    """
-
-    def pinned():
-        children = psutil.Process(parent).children(recursive=True)
-        return any(c.environ().get("RANK") and c.cpu_affinity() == [0] for c in children)
-
-    def stays():
-        before = pinned()
-        time.sleep(0.3)
-        return before and pinned()
-
-    until(stays)

@@ -27,16 +27,13 @@ class Hosts:
     agent: Path
 
     def on(self, place, *command):
-        """Return the words that run a command on one of the hosts."""
         inside = ("ip", "netns", "exec", self.names[place], "unshare", "--uts", "sh", "-c")
         return (*inside, 'hostname "$0"; exec "$@"', self.names[place], *command)
 
     def cut(self):
-        """Take the link away from between them."""
         self._ip("-n", self.names[0], "link", "set", self.interfaces[0], "down")
 
     def processes(self):
-        """Return the processes that run on either of them."""
         return [pid for name in self.names for pid in self._ip("netns", "pids", name).split()]
 
     def make(self):
@@ -51,7 +48,6 @@ class Hosts:
                 self._ip("-n", name, "link", "set", each, "up")
 
     def remove(self):
-        """Remove them; the link goes with the namespaces."""
         for name in self.names:
             self._ip("netns", "del", name, check=False)
 

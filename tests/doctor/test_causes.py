@@ -1,5 +1,6 @@
-"""Causes that no command line can plant here: captured systems, NVML's answers, large machines."""
+"""Causes that no command line can plant here: captured systems, NVML's answers, exact bounds."""
 
+import math
 import os
 import re
 import tomllib
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import tables
+from machine.trees import Sketch
 
 import gpumap
 from gpumap import model
@@ -23,7 +25,6 @@ from gpumap.machine.topology import Cpu, Topology, Tree, read
 from gpumap.model import replace
 
 TABLES = tables.table(__file__)
-ROOT = "sys/bus/pci/devices/0000:09:00.0"
 CPUS = tuple(Cpu(n, (n,), 0) for n in range(4))
 SMALL = Topology(CPUS, 4, None, "A processor", 1 << 34, 1 << 33)
 GPU = model.Device("cuda:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0), "A GPU", "cupy",
@@ -55,20 +56,12 @@ def codes(evidence):
 
 
 @pytest.mark.parametrize(("files", "found"), [
-    ({}, []), ({f"{ROOT}/current_link_width": "4"}, ["GM306"]),
-    ({f"{ROOT}/numa_node": "1"}, ["GM305"]),
+    ({}, []), ({"current_link_width": "4"}, ["GM306"]), ({"numa_node": "1"}, ["GM305"]),
 ], ids=["sound", "narrow link", "another NUMA node"])  # fmt: skip
 def test_the_place_of_a_card(tmp_path, files, found):
-    """Near this process and with all of its lanes, or not."""
-    texts = {
-        f"{ROOT}/class": "0x030000", f"{ROOT}/numa_node": "0",
-        f"{ROOT}/current_link_width": "16", f"{ROOT}/max_link_width": "16",
-        "sys/devices/system/cpu/online": "0-3", "sys/devices/system/node/node0/cpulist": "0-3",
-        "proc/self/status": "Cpus_allowed_list:\t0-3",
-    } | files  # fmt: skip
-    for path, text in texts.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(f"{text}\n")
+    link = {"current_link_width": "16", "max_link_width": "16"}
+    sketch = Sketch(tmp_path).online(range(4)).status("0-3").node(0, range(4))
+    sketch.pci(GPU.pci, **{"class_": "0x030000", "numa_node": "0"} | link | files)
     evidence = known(named(), topology=read(tmp_path), links=link_states([GPU], tmp_path))
     assert codes(evidence) == found
 
@@ -85,7 +78,6 @@ def test_files_of_devices_that_may_not_be_opened(tmp_path, monkeypatch):
 
 
 def nvidia(parts=(), names=(), shown=1, **more):
-    """Return the answers of a driver and of NVML on one GPU."""
     devices = tuple(CudaDevice("A GPU", f"0000:{9 + n:02x}:00.0") for n in range(shown))
     instances = tuple(NvmlGpu(0, None, uuid=part) for part in parts)
     gpu = NvmlGpu(0, None, pci=GPU.pci, uuid=GPU.uuid, mig=bool(parts), instances=instances)
@@ -247,3 +239,53 @@ def test_a_cause_is_found_by_its_code_and_its_word():
     templates = {"FIX", '"ENTRY"THEANO', '"MAP"THEANO'}
     assert [page.name for page in pages() if not page.fix or "beside it" in page.fix] == []
     assert [page.name for page in pages() if set(page.fix.split()) & templates] == []
+
+
+FLOAT64 = {"floatX": Setting("float64", "THEANO_FLAGS")}
+
+
+def measured(theano=None, **figures):
+    found = {name: model.Estimate(low, low, high, "s") for name, (low, high) in figures.items()}
+    return known(named(figures=found), theano=theano or {})
+
+
+def busy(share):
+    return known(named(), nvidia=nvidia(busy=share))
+
+
+def free(nbytes):
+    return known(named(replace(GPU, memory_total=1 << 34, memory_free=nbytes)))
+
+
+def quota(cores):
+    return known(named(CORE), topology=replace(SMALL, quota=cores))
+
+
+def taken(cores):
+    return known(named(CORE), others=Others(cores, 4, ()))
+
+
+BELOW = math.nextafter(1e-3, 0.0)
+
+
+@pytest.mark.parametrize(("code", "beyond", "within"), [
+    ("GM401", measured(launch=(1e-3, 1.0)), measured(launch=(BELOW, 1.0))),
+    ("GM405", measured(waiting=(1e-3, 1.0)), measured(waiting=(BELOW, 1.0))),
+    ("GM403", measured(setup=(10.0, 99.0)), measured(setup=(9.99, 99.0))),
+    ("GM402", measured(bandwidth=(1e8, 0.999e9)), measured(bandwidth=(1e8, 1e9))),
+    ("GM406", measured(product=(2.1e-3, 3e-3), host_product=(1e-3, 2e-3)),
+     measured(product=(2e-3, 3e-3), host_product=(1e-3, 2e-3))),
+    ("GM407", measured(FLOAT64, product=(1e-3, 1.2e-3), double=(4.9e-3, 6e-3)),
+     measured(FLOAT64, product=(1e-3, 1.2e-3), double=(4.8e-3, 6e-3))),
+    ("GM215", busy(0.101), busy(0.1)), ("GM213", free(74_999_999), free(75_000_000)),
+    ("GM302", quota(0.99), quota(1.0)), ("GM303", taken(0.5), taken(0.49)),
+])  # fmt: skip
+def test_a_cause_begins_beyond_its_bound(code, beyond, within):
+    """Where the interval reaches back to it, the figure may be that of a sound device."""
+    assert (codes(beyond), codes(within)) == ([code], [])
+
+
+@pytest.mark.parametrize("value", ["Yes", "yes", "No", "1", ""])
+def test_only_yes_marks_a_parent_that_has_the_device(value):
+    found = codes(known(named(), variables={"THEANO_GPU_IS_ALREADY_ACTIVE": value}))
+    assert found == (["GM108"] if value == "Yes" else [])

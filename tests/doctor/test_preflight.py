@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from commands.scripts import script
+from machine.trees import Sketch
 from nvml_library import Library, NvmlError
 
 from gpumap.backends import load
@@ -19,7 +20,6 @@ from gpumap.doctor.evidence import Health
 from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun, StepResult
 from gpumap.doctor.screening_child import Screening
-from gpumap.errors import GpumapError, SourceError
 from gpumap.judge.fitness import by_name, compared
 from gpumap.machine import nvml
 from gpumap.machine.kernel_log import records, xids
@@ -33,8 +33,6 @@ NOISY = {**FAST, "noise": 0.01, "launch": 1e-7}
 
 @pytest.fixture
 def scripted(tmp_path):
-    """Return what makes bindings on scripted devices, and the environment of their script."""
-
     def made(*devices, **every):
         path = tmp_path / "fake.toml"
         path.write_text(script(*devices, **{**FAST, **every}))
@@ -55,9 +53,10 @@ def screened(bindings, env, tier="quick", seconds=60.0, done=()):
     return [line["result"].check for line in lines if "result" in line]
 
 
-def run(bindings, env, within, end, checks):
-    """Check what there is time for, in child processes."""
-    DeviceRun(bindings, env, "quick", within, end, lambda result: checks.append(result.check)).run()
+def run(bindings, env, within, end):
+    results = []
+    DeviceRun(bindings, env, "quick", within, end, results.append).run()
+    return [result.check for result in results]
 
 
 def bad(checks):
@@ -72,7 +71,6 @@ def bad(checks):
     ([{"fault": "lost", "fault_after": 0}, {}], {("upload", "dev0", None): "unfit"}),
 ])  # fmt: skip
 def test_a_known_failure_is_named(scripted, devices, found):
-    """A third of the rate with right bits, a wrong bit on one route, a device that goes away."""
     checks = screened(*scripted(*devices))
     assert found.items() <= bad(checks).items()
     verdicts = {name: worst(each) for name, each in by_name(checks).items()}
@@ -81,7 +79,6 @@ def test_a_known_failure_is_named(scripted, devices, found):
 
 
 def test_a_device_that_failed_takes_no_other_step(scripted):
-    """Its siblings are compared without it."""
     checks = screened(*scripted({}, {"fault": "flip"}, {}))
     taken = [check.what for check in checks if check.name == "dev1"]
     assert taken == ["open", "upload", "download"]
@@ -97,10 +94,8 @@ def test_of_eight_devices_the_slow_one_is_named_and_no_other(scripted):
 
 def test_a_pair_that_hangs_is_named_and_the_rest_goes_on(scripted):
     """The copy from dev1 never returns: its limit ends it, and another process does the rest."""
-    bindings, env = scripted({}, {"fault": "hang-copy"}, {})
-    checks = []
-    start = time.monotonic()
-    run(bindings, env, 8.0, start + 60.0, checks)
+    devices = scripted({}, {"fault": "hang-copy"}, {})
+    checks = run(*devices, 8.0, time.monotonic() + 60.0)
     pairs = {("pair", "dev1", "dev0"): "unfit", ("pair", "dev1", "dev2"): "unfit"}
     assert bad(checks) == pairs
     assert {c.name for c in checks if c.what == "siblings"} == {"dev0", "dev1", "dev2"}
@@ -108,19 +103,19 @@ def test_a_pair_that_hangs_is_named_and_the_rest_goes_on(scripted):
 
 
 def test_what_there_is_no_time_for_is_no_pass(scripted):
-    bindings, env = scripted({}, {})
-    checks = []
-    run(bindings, env, 10.0, time.monotonic() - 1.0, checks)
+    checks = run(*scripted({}, {}), 10.0, time.monotonic() - 1.0)
     assert {check.fitness for check in checks} == {"cannot-tell"}
     assert len(checks) == 2 * 5 + 2  # each name's own items, and both pairs
 
 
+RATES = ("siblings", "upload-rate", "download-rate", "memory-rate")
+COMPARED = [(what, f"dev{n}", None) for what in RATES for n in range(2)]  # two devices
+COMPARED.append(("all-at-once", None, None))
+
+
 def test_a_soak_finds_a_wrong_bit_and_says_where(scripted):
-    bindings, env = scripted({}, {"fault": "wrong-product", "fault_after": 60})
-    others = ("siblings", "upload-rate", "download-rate", "memory-rate")
-    done = [(what, f"dev{n}", None) for what in others for n in range(2)]
-    done.append(("all-at-once", None, None))
-    checks = screened(bindings, env, "soak", seconds=1.5, done=done)
+    devices = scripted({}, {"fault": "wrong-product", "fault_after": 60})
+    checks = screened(*devices, "soak", seconds=1.5, done=COMPARED)
     found = [check for check in checks if check.what == "soak" and check.fitness != "fit"]
     assert [(check.name, check.fitness) for check in found] == [("dev1", "wrong-data")]
     assert "launch" in found[0].text
@@ -129,17 +124,15 @@ def test_a_soak_finds_a_wrong_bit_and_says_where(scripted):
 
 def test_more_time_compares_memory_and_links(scripted):
     devices = [{}, {"large_from": 1 << 19, "large_bandwidth": 1e9, "large_latency": 1e-6}, {}]
-    bindings, env = scripted(*devices, bandwidth=1e10)
-    checks = screened(bindings, env, "long", done=[("all-at-once", None, None)])
+    scripts = scripted(*devices, bandwidth=1e10)
+    checks = screened(*scripts, "long", done=[("all-at-once", None, None)])
     found = {what: name for what, name, _ in bad(checks)}
     assert found == dict.fromkeys(("upload-rate", "download-rate", "memory-rate"), "dev1")
 
 
 def test_a_wrong_sum_over_all_devices_is_wrong_data(scripted):
     """Each way was right before: what is wrong shows in the allreduce alone."""
-    rates = ("siblings", "upload-rate", "download-rate", "memory-rate")
-    done = [(what, f"dev{n}", None) for what in rates for n in range(2)]
-    done += [("pair", f"dev{n}", f"dev{1 - n}") for n in range(2)] + [("all-at-once", None, None)]
+    done = [*COMPARED, *(("pair", f"dev{n}", f"dev{1 - n}") for n in range(2))]
     assert bad(screened(*scripted({}, {}), "long", done=done)) == {}
     devices = scripted({}, {"fault": "flip", "fault_in": "copy"})
     assert bad(screened(*devices, "long", done=done)) == {("allreduce", None, None): "wrong-data"}
@@ -219,10 +212,8 @@ def test_what_a_card_does_not_have_is_no_item():
     ("ue: 0\nce: 4\n", "fit"), ("ue: 2\nce: 0\n", "unfit"), (None, "cannot-tell"),
 ])  # fmt: skip
 def test_errors_that_amdgpu_counts(tmp_path, text, fitness):
-    folder = tmp_path / "sys/bus/pci/devices/0000:9d:00.0/ras"
-    folder.mkdir(parents=True)
-    if text is not None:
-        (folder / "umc_err_count").write_text(text)
+    files = {} if text is None else {"ras/umc_err_count": text}
+    Sketch(tmp_path).pci("0000:9d:00.0", **files)
     ref = DeviceRef(Kind.ROCM, 0)
     card = Device("rocm:0", Kind.ROCM, ref, "MI300X", "torch", "0000:9d:00.0")
     every = health.checks([Binding("dev0", card)], Health(), {}, NOTHING, Tree(tmp_path))
@@ -238,10 +229,7 @@ def test_the_kernels_log_is_read_to_its_end(tmp_path):
 
 
 def test_drivers_are_asked_in_a_process_that_can_be_ended():
-    """Here there may be no NVML: then the reason is known, and no device is healthy by it.
-
-    Nor is one whose driver does not answer.
-    """
+    """Without NVML the reason is known; no device is healthy whose driver does not answer."""
     known = health.query(dict(os.environ), 50.0)
     assert known.gpus or known.nvml
     late = health.query(dict(os.environ), 0.0)
@@ -298,19 +286,6 @@ def test_devices_of_a_model_are_counted_once_by_a_whole_word(expect, name, fitne
     bindings = [Binding(f"dev{n}", device) for n, device in enumerate([*devices, devices[0]])]
     ((what, found, _),) = Requirements.of(expect, None).of_node(bindings)
     assert (what, found) == ("count", fitness)
-
-
-@pytest.mark.parametrize(("text", "message"), [
-    ("cuont = 8", "cuont"), ('count = "8"', r"`int \| null`.*count"), ('memory = "lots"', "lots"),
-])  # fmt: skip
-def test_a_file_of_requirements_that_cannot_be_meant(tmp_path, text, message):
-    with pytest.raises(SourceError, match=message):
-        required(tmp_path, text)
-
-
-def test_a_number_and_a_model_are_expected():
-    with pytest.raises(GpumapError, match="no number and model"):
-        Requirements.of("H200", None)
 
 
 # --- the command

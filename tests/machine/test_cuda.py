@@ -11,11 +11,9 @@ from gpumap.machine.cuda import NO_DRIVER, NO_GPU, Known, Why, driver, explain, 
 A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 B = "GPU-89aa0000-0000-0000-0000-000000000000"
 PART = "MIG-c5b2f7a1-0000-0000-0000-000000000001"
-TWO = Known(2, frozenset({A, B}))
-CUT = Known(1, frozenset({A, PART, PART[:-1] + "2"}))
-NOTHING = Known()
 KNOWN = {
-    "two": TWO, "cut": CUT, "nothing": NOTHING, "three": Known(3), "none": Known(0, frozenset()),
+    "two": Known(2, frozenset({A, B})), "cut": Known(1, frozenset({A, PART, PART[:-1] + "2"})),
+    "nothing": Known(), "three": Known(3), "none": Known(0, frozenset()),
 }  # fmt: skip
 TABLES = table(__file__)
 HIDDEN = " names no device, so it and every later entry are hidden"
@@ -42,23 +40,10 @@ def test_what_is_hidden_is_said(text, known, shown, words):
 
 @pytest.mark.parametrize("text", ["", " ", "\t"])
 def test_an_empty_variable_hides_everything(text):
-    assert explain(text, TWO, 0) == Why(
+    assert explain(text, KNOWN["two"], 0) == Why(
         "CUDA_VISIBLE_DEVICES is empty: every device is hidden",
         "unset it; `nvidia-smi -L` lists the devices",
     )
-
-
-NAMES = ("Stub \x1b[2J0", "Stub \x1b[2J1")  # escaped where they are shown
-
-
-@pytest.fixture
-def asked(gpumap, stubs):
-    def ask(*libraries, **env):
-        answer = gpumap.run([sys.executable, "-c", TABLES["ask"]], **stubs(*libraries), **env)
-        assert answer.err == ""
-        return json.loads(answer.out)
-
-    return ask
 
 
 @pytest.mark.parametrize(("vendors", "file", "why"), [
@@ -76,19 +61,16 @@ def test_no_driver_is_to_be_installed_where_it_would_drive_nothing(sketch, vendo
     assert no_driver(sketch.root) == why
 
 
-def test_no_driver(asked):
-    """Nor what is none; a driver tells of each of its devices."""
-    assert asked() is None
-    assert driver("libnothing-of-that-name.so.1") is None
-    assert driver("libc.so.6") is None
-    found = asked("libcuda.so.1", GPUMAP_STUB_CUDA_DEVICES="2")
-    assert found["status"] == 0
-    assert [d["name"] for d in found["devices"]] == list(NAMES)
-    assert [d["pci"] for d in found["devices"]] == ["0000:09:00.0", "0000:0a:00.0"]
-    assert [d["uuid"] for d in found["devices"]] == [
-        "a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0",
-        "a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1",
-    ]
+def test_a_driver_tells_of_each_of_its_devices(gpumap, stubs):
+    env = stubs("libcuda.so.1") | {"GPUMAP_STUB_CUDA_DEVICES": "2"}
+    answer = gpumap.run([sys.executable, "-c", TABLES["ask"]], **env)
+    assert json.loads(answer.out)["devices"] == [  # names are escaped where they are shown
+        {"name": "Stub \x1b[2J0", "pci": "0000:09:00.0",
+         "uuid": "a0a0a0a0-a0a0-a0a0-a0a0-a0a0a0a0a0a0"},
+        {"name": "Stub \x1b[2J1", "pci": "0000:0a:00.0",
+         "uuid": "a1a1a1a1-a1a1-a1a1-a1a1-a1a1a1a1a1a1"},
+    ]  # fmt: skip
+    assert driver("libnothing-of-that-name.so.1") is driver("libc.so.6") is None
 
 
 @pytest.mark.parametrize(("raw", "text"), [

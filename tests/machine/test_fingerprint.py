@@ -20,7 +20,7 @@ def test_fingerprint():
     actual = fingerprint(TOPOLOGY, (CUDA0, CPU0), LIBRARIES, ["b", "a"])
     bare = Fingerprint(
         hash="", cpu="AMD EPYC", cores=2, os=_system(platform.system(), platform.release()),
-        python=platform.python_version(), libraries={"numpy": "2.4.6", "openblas": "0.3.31"},
+        python=platform.python_version(), libraries=LIBRARIES,
         devices=("cpu:0", "cuda:0"), drivers={"cuda:0": "580.65"}, links=("a", "b"),
     )  # fmt: skip
     other = fingerprint(TOPOLOGY, (CPU0, CUDA0), dict(sorted(LIBRARIES.items())), ["a", "b"])

@@ -119,7 +119,6 @@ def test_a_device_is_told_by_its_identity(eight):
 
 
 def test_a_device_with_a_number_alone_is_the_first_one_inside(eight):
-    """AMD's, Intel's and Google's."""
     refs = [DeviceRef(Kind.ROCM, number) for number in (2, 0)]
     every = [Device(str(ref), Kind.ROCM, ref, "MI300X", "torch") for ref in refs]
     both = placed(eight, *every)

@@ -111,8 +111,8 @@ TOLD = FOUND | {"DeviceGetCurrentClocksThrottleReasons h0": 0x4}
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     answers = FOUND | {"DeviceGetCurrentClocksThrottleReasons h0": bits}
-    with nvml.Gpus([cuda_device()], Library(answers)) as nvml.gpus:
-        assert nvml.gpus.throttled() == ({"cuda:0": tuple(words)} if words else {})
+    with nvml.Gpus([cuda_device()], Library(answers)) as gpus:
+        assert gpus.throttled() == ({"cuda:0": tuple(words)} if words else {})
 
 
 @pytest.mark.parametrize(("answers", "failing", "found"), [
@@ -120,20 +120,20 @@ def test_what_holds_a_device_back_is_in_words(bits, words):
     (TOLD, {"end": NvmlError()}, {"cuda:0": ("power cap",)}),
 ])  # fmt: skip
 def test_a_state_that_is_not_told_is_none(answers, failing, found):
-    with nvml.Gpus([cuda_device()], Library(answers, **failing)) as nvml.gpus:
-        assert nvml.gpus.throttled() == found
-        assert list(nvml.gpus.uses()) == [nvml.GpuUse(cuda_device(), None, None)]
+    with nvml.Gpus([cuda_device()], Library(answers, **failing)) as gpus:
+        assert gpus.throttled() == found
+        assert list(gpus.uses()) == [nvml.GpuUse(cuda_device(), None, None)]
 
 
 def test_only_cuda_devices_of_the_map_are_asked():
     one, other = cuda_device(0), cuda_device(1, pci=None, uuid="GPU-b")
     wanted = [one, other, cuda_device(2), cuda_device(0, Kind.CPU)]
     answers = FOUND | {"DeviceGetHandleByUUID GPU-b": "h1"}
-    with nvml.Gpus(wanted, Library(answers)) as nvml.gpus:
-        assert [*nvml.gpus.look(0)] == ["cuda:0", "cuda:1"]
+    with nvml.Gpus(wanted, Library(answers)) as gpus:
+        assert [*gpus.look(0)] == ["cuda:0", "cuda:1"]
     without = Library({})
-    with nvml.Gpus([cuda_device(0, Kind.CPU)], without) as nvml.gpus:
-        assert (nvml.gpus.throttled(), list(nvml.gpus.uses())) == ({}, [])
+    with nvml.Gpus([cuda_device(0, Kind.CPU)], without) as gpus:
+        assert (gpus.throttled(), list(gpus.uses())) == ({}, [])
     assert without.calls == []  # a map of cores costs no look for a driver
 
 
@@ -146,8 +146,8 @@ def test_who_is_on_a_device():
         "DeviceGetComputeRunningProcesses_v3 h0": processes,
         "DeviceGetUtilizationRates h0": SimpleNamespace(gpu=87),
     }
-    with nvml.Gpus([cuda_device()], Library(answers)) as nvml.gpus:
-        found = list(nvml.gpus.uses())
+    with nvml.Gpus([cuda_device()], Library(answers)) as gpus:
+        found = list(gpus.uses())
     others = (nvml.GpuProcess(1, 3 << 30), nvml.GpuProcess(1, None), nvml.GpuProcess(1, None))
     assert found == [nvml.GpuUse(cuda_device(), 0.87, others)]
     part = cuda_device(uuid="MIG-c5b2")
@@ -156,5 +156,5 @@ def test_who_is_on_a_device():
         "DeviceGetComputeRunningProcesses_v3 h0": [process(1)],
         "DeviceGetComputeRunningProcesses_v3 part": [],
     }
-    with nvml.Gpus([part], Library(answers)) as nvml.gpus:
-        assert [use.processes for use in nvml.gpus.uses()] == [()]
+    with nvml.Gpus([part], Library(answers)) as gpus:
+        assert [use.processes for use in gpus.uses()] == [()]

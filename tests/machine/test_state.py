@@ -37,10 +37,7 @@ def seen(foreign, steal, before=None):
 
 @pytest.fixture
 def neighbours(desktop, monkeypatch):
-    """Return a function: what is seen after so many seconds, own CPU seconds, busy and other ticks.
-
-    All ticks are of a hundredth of a second, on four cores; the kernel's file is written between.
-    """
+    """Return what is seen after so many seconds, own CPU seconds, and ticks of 10 ms."""
     moment, own = 1000.0, 50.0
     clock = SimpleNamespace(monotonic=lambda: moment, process_time=lambda: own)
     monkeypatch.setattr(state, "time", clock)

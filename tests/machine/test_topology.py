@@ -1,20 +1,29 @@
+"""A machine by the system's own files below a root: its cores, limits, PCI devices and links."""
+
 import os
 import platform
+from pathlib import Path
 
 import psutil
 import pytest
 from tables import table
-from trees import CPU
+from trees import CPU, Sketch
 
+from gpumap.machine.state import link_states
 from gpumap.machine.topology import (
+    CPUS_MAX,
     Cpu,
+    PciDevice,
     Topology,
     Tree,
+    cpu_list,
     memory_limits,
-    model,
+    pci_address,
+    pci_devices,
     quota,
     read,
 )
+from gpumap.model import Device, DeviceRef, Kind, LinkState, replace
 
 V2 = "sys/fs/cgroup"
 
@@ -33,11 +42,7 @@ def test_eight(eight):
 
 
 def test_container(desktop):
-    """Only what the cpuset leaves is there, the quota is told, memory ends at the group's limit.
-
-    Cores with and without SMT stand side by side, and the first that is allowed stands for its
-    core; without a NUMA folder no node is known.
-    """
+    """Only what the cpuset leaves is there; the first CPU that is allowed stands for its core."""
     desktop.status("3,6-8").file("proc/self/cgroup", "0::/")
     desktop.file(f"{V2}/cpu.max", "150000 100000")
     desktop.file(f"{V2}/memory.max", str(8 * 2**30))
@@ -76,15 +81,6 @@ def test_a_system_that_cannot_pin(desktop, monkeypatch):
     assert read(desktop.root).pinnable is False
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Processor\n", "Intel(R) Xeon(R) Processor"),
-    ("processor\t: 0\nmodel name\t:\n", None), ("", None),
-    ("\x00\x01rubbish without a colon", None),
-])  # fmt: skip
-def test_model(sketch, text, expected):
-    assert model(Tree(sketch.file("proc/cpuinfo", text).root)) == expected
-
-
 def build(sketch, own, files):
     sketch.file("proc/self/cgroup", own)
     for path, content in files.items():
@@ -115,3 +111,79 @@ def test_memory_limits(sketch, own, files, limits):
     """Cold page cache is not in use; "max" is no limit."""
     found = memory_limits(build(sketch, own, {f"{V2}/{path}": t for path, t in files.items()}))
     assert found == tuple(limits)
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("0", (0,)), ("0-3", (0, 1, 2, 3)), ("0-1,64-65", (0, 1, 64, 65)), (" 2,3,6-7\n", (2, 3, 6, 7)),
+    ("7,0-2,1-3", (0, 1, 2, 3, 7)), ("", ()), ("5-3", ()), ("x,1,-,2-,-3,4", (1, 4)), ("٣", ()),
+    ("70000", ()), ("9" * 5000, ()),
+    # without end it is cut where no processor can be; many cost no more than one
+    ("0-99999999999", tuple(range(CPUS_MAX))), ("0-65535," * 20_000, tuple(range(CPUS_MAX))),
+], ids=lambda each: None if len(each) > 99 else str(each))  # fmt: skip
+def test_cpu_list(text, expected):
+    """A list gives its numbers in ascending order, each once; parts that do not parse give none."""
+    assert cpu_list(text) == expected
+
+
+def test_a_file_that_cannot_be_read_is_none(sketch):
+    tree = Tree(sketch.file("folder/file", b" \xff\x00 text \n").root)
+    assert tree.text("folder/file") == "\ufffd\x00 text"
+    assert [tree.text(path) for path in ("none", "folder", "a\0b")] == [None, None, None]
+    assert [tree.names(path) for path in ("none", "folder", "a\0b")] == [(), ("file",), ()]
+    assert (tree.live, Tree(Path("/")).live) == (False, True)  # only the real root is the system
+
+
+ODD = PciDevice("10000:01:00.0", None, None, (), None, None)
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("0000:09:00.0", "0000:09:00.0"), ("00000000:DF:00.0", "0000:df:00.0"),
+    ("09:00.0", "0000:09:00.0"), (" 9:0.1\n", "0000:09:00.1"), ("10000:e1:00.0", "10000:e1:00.0"),
+    ("0000:09:00.8", None), ("0000:09:00", None), ("GPU-1a2b", None), ("", None)])  # fmt: skip
+def test_a_pci_address(text, expected):
+    """Every way to write an address becomes one; the rest is none."""
+    assert pci_address(text) == expected
+
+
+@pytest.mark.parametrize(("files", "expected"), [
+    ({}, ODD), ({"numa_node": "-1"}, ODD),
+    ({"numa_node": "rubbish", "vendor": "x", "local_cpulist": "\x00"}, ODD),
+    ({"current_link_width": "255"}, ODD), ({"max_link_width": "0"}, ODD),
+    ({"numa_node": "9" * 5000}, ODD), ({"vendor": "0x10de"}, replace(ODD, vendor=0x10DE)),
+    ({"local_cpulist": "0-1"}, replace(ODD, local_cpus=(0, 1))),
+])  # fmt: skip
+def test_what_a_pci_device_does_not_tell_is_none(sketch, files, expected):
+    assert pci_devices(Tree(sketch.root)) == ()
+    sketch.pci("10000:01:00.0", class_="0x120000", **files)
+    sketch.pci("no-address", class_="0x030000").pci("0000:01:00.0", class_="rubbish")
+    assert pci_devices(Tree(sketch.root)) == (expected,)
+
+
+NEAR_0, NEAR_1 = "0000:1b:00.0", "0000:df:00.0"
+
+
+def state(sketch, address, backend="cupy", **more):
+    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "x", backend, address, **more)
+    return link_states([device], sketch.root).get("cuda:0")
+
+
+def test_a_card_of_a_large_machine(eight):
+    """Its node and its link; the process may run on all cores, or is bound to those of one node."""
+    whole = LinkState(node=0, nodes=(0, 1), width=16, max_width=16)
+    assert state(eight, NEAR_0) == whole
+    assert state(eight.status("32-63"), NEAR_0).nodes == (1,)
+    assert [state(eight, pci).node for pci in (NEAR_1, "00000000:1B:00.0")] == [1, 0]
+
+
+@pytest.mark.parametrize("pci", [None, "0000:77:00.0", "", "../../../etc", "a\x00b"])
+def test_a_device_that_is_on_no_bus(eight, pci):
+    told = {"link_width": 8, "max_link_width": 16}
+    found = state(eight, pci, numa_node=1, facts=told)
+    assert (found.node, found.width, found.max_width) == (1, 8, 16)
+
+
+def test_what_no_file_tells_is_not_known(eight):
+    """And of a scripted device nothing is: it is no part of the machine."""
+    none = Sketch(eight.root / "none")
+    assert replace(state(none, NEAR_0), nodes=()) == LinkState()
+    assert state(eight, NEAR_0, "fake") is state(none, NEAR_0, "fake") is None

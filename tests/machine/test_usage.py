@@ -87,15 +87,14 @@ def test_looks_come_early_and_then_at_the_interval(tmp_path, monkeypatch, option
 
 
 def processors(folder, *seconds, idle=5):
-    """Write how long each core has worked, for whomever."""
     ticks = (round(each * usage.TICKS) for each in seconds)
     lines = [f"cpu{core} {spent} 0 0 {idle} 0 0 0 0" for core, spent in enumerate(ticks)]
     (folder / "proc" / "stat").write_text("\n".join(lines))
 
 
-def counted(folder, *seconds):
-    """Return a watch of two cores that both have worked so long before."""
-    seen = Seen(folder, [cpu(0), cpu(1)])
+def counted(folder, *seconds, cores=2):
+    """Return a watch of some cores, all of which have worked so long before."""
+    seen = Seen(folder, [cpu(core) for core in range(cores)])
     tree(folder)
     processors(folder, *seconds)
     seen.watch.begin()
@@ -283,10 +282,7 @@ def test_memory_that_grows_without_a_process_is_of_hidden_processes(tmp_path):
 
 def test_a_timed_run_is_of_cores_by_its_cpu_time(tmp_path):
     """`start`: from then on more than one core worked; `foreign`: what others worked there."""
-    seen = Seen(tmp_path, [cpu(0), cpu(1)])
-    tree(tmp_path)
-    processors(tmp_path, 10, 10, 10)
-    seen.watch.begin()
+    seen = counted(tmp_path, 10, 10, 10)
     seen.look(ticks=100)
     seen.look(ticks=200)
     seen.look(ticks=300, threads=[(101, 90, 1)])
@@ -303,13 +299,10 @@ def test_a_timed_run_is_of_cores_by_its_cpu_time(tmp_path):
 
 def test_a_program_and_others_have_at_most_all_of_the_cores_time(tmp_path):
     """Ticks of the kernel's are counted later than the time of a process that has ended."""
-    seen, stat = Seen(tmp_path, [cpu(0)]), tmp_path / "proc" / "stat"
-    tree(tmp_path)
-    stat.write_text("cpu0 1000 0 0 5 0 0 0 0")
-    seen.watch.begin()
+    seen = counted(tmp_path, 10, cores=1)
     seen.look(ticks=0)
     seen.look(ticks=40)
-    stat.write_text("cpu0 1900 0 0 5 0 0 0 0")
+    processors(tmp_path, 19)
     seen.watch.reaped(100, 0.4)
     seen.watch.end()
     found = seen.watch.timed(0)

@@ -9,8 +9,6 @@ CPU = "sys/devices/system/cpu"
 
 @dataclass(frozen=True)
 class Sketch:
-    """A tree below a root folder, growing file by file."""
-
     root: Path
 
     def file(self, path, content):

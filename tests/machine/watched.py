@@ -1,6 +1,6 @@
 """Processes as the files of the kernel have them, and a watch that a test takes step by step."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trees import Sketch
 
@@ -61,19 +61,12 @@ class Clock:
         return self.now
 
 
-@dataclass
 class Seen:
     """A watch of a tree whose files the test writes between two looks, a second apart."""
 
-    root: object
-    bindings: list
-    library: object = None
-    clock: Clock = field(default_factory=Clock)
-
-    def __post_init__(self):
-        self.watch = Watch(
-            self.bindings, root=str(self.root), clock=self.clock, library=self.library
-        )
+    def __init__(self, root, bindings, library=None):
+        self.root, self.bindings, self.clock = root, bindings, Clock()
+        self.watch = Watch(bindings, root=str(root), clock=self.clock, library=library)
         self.watch.add(100, None)
 
     def look(self, **process):

@@ -257,7 +257,6 @@ def checked(names=("a", "b"), text="x"):
 
 
 def joined(names=("a", "b"), text="x"):
-    """A job of three ranks on two machines, of which one has found no device."""
     a, b = bindings(names, text)
     found = (
         model.Rank(0, 0, text, 7, a),
@@ -276,7 +275,6 @@ def listed(names=("a", "b"), text="x"):
 
 
 def traced(names=("a", "b"), text="x"):
-    """What a script did by two contexts, and that it ended badly."""
     a, b = names
     events = (
         model.TraceEvent("upload", a, "transfer", 8, (2,), False, 0.0, 0.5),  # noqa: FBT003 - not implicit
@@ -295,7 +293,6 @@ def traced(names=("a", "b"), text="x"):
 
 
 def watched(names=("a", "b"), text="x"):
-    """What a program did with two devices, looked at from outside: one is not known."""
     a, b = names
     uses = (
         model.Use(a, "cuda:0", "used", None, 0.5, 0.5),
@@ -307,7 +304,6 @@ def watched(names=("a", "b"), text="x"):
 
 
 def scaled(names=("a", "b"), text="x"):
-    """A program on one name and on two, where a run failed; what limits it is seen."""
     runs = tuple(
         model.TimedRun(n, 1.5, 1.5, 0.25, 1.0, 0.0, 0.25, (1.25, 0.25), 30, 0.0) for n in range(6)
     )
@@ -322,7 +318,6 @@ def scaled(names=("a", "b"), text="x"):
 
 
 def foreseen(names=("a", "b"), text="x"):
-    """What more devices would give, and a table that says what they gave others."""
     prediction = predicted(
         model.Prediction(4096, given_link(1e-6, 1e9), "strong", text, 0.25), (2, 64)
     )
@@ -336,7 +331,6 @@ def foreseen(names=("a", "b"), text="x"):
 
 
 def diagnosed(names=("a", "b"), text="x"):
-    """One name that is used, and one that is not, for two causes."""
     a, b = names
     first = model.Finding("GM205", "no-driver", text, text)
     behind = model.Finding("GM407", "float64", text, text)

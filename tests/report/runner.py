@@ -6,7 +6,7 @@ and names one between these. It compares strings as a culture does, for which ma
 not there: so every line is read once more without all that is not ASCII.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 KNOWN = {
     "error", "warning", "notice", "debug", "group", "endgroup", "echo", "add-mask", "add-matcher",
@@ -14,13 +14,10 @@ KNOWN = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Command:
-    """A command, its properties and its data, as they were before they were escaped."""
-
+class Command(NamedTuple):
     name: str
     properties: dict[str, str]
-    data: str
+    data: str  # as it was before it was escaped
 
 
 def commands(log):

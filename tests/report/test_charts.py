@@ -89,7 +89,6 @@ def swept():
 
 
 def test_copies_are_time_and_bandwidth_by_size_each_with_its_line():
-    """The line of the model goes through the points."""
     report = swept()
     (chart,) = curves.drawn(report)
     figure = Figure()

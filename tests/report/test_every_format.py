@@ -49,8 +49,6 @@ MARKDOWN = MarkdownIt("gfm-like")  # tables, raw HTML, and links that are none b
 QUIET = {"text", "code_inline", "strong_open", "strong_close", "softbreak"}
 STRANGE = {"code_block", "fence", "blockquote_open", "hr", "html_block"}
 FOR_READERS = [name for name in FORMATS if name not in TRACKERS]  # trackers take figures alone
-# the others name a row by its case and its names
-WITH_IDS = ("json", "csv", "junit")
 INTERVAL = re.compile(r"\[-?[0-9.]+(e[-+]?[0-9]+)?, ")
 
 
@@ -100,7 +98,6 @@ def read_markdown(text):
 
 
 def read_html(text):
-    """Return what each element shows: the page is XML too, each element closed."""
     page = ET.fromstring(text.replace("<wbr />", ""))  # noqa: S314 - gpumap has made it; no text
     for hidden in page.iter("style"):
         hidden.text = ""
@@ -142,7 +139,7 @@ def test_a_report_is_complete(format_, end):
     text = said(format_, EVERY[end], report)
     assert report.headline.text in text
     for row in report.measurements:
-        if format_ in WITH_IDS:
+        if format_ in ("json", "csv", "junit"):  # others name a row by its case and its names
             assert row.case.id in text
         elif is_call(row.case):  # it has its part in a table of break-evens
             assert named(row.case) in text
@@ -195,7 +192,6 @@ def assert_harmless(format_, make, names, text):
 
 
 def shape(format_, text):
-    """Return what a reader makes of a text: blocks of Markdown, commands of a runner."""
     if format_ == "markdown":
         return [token.type for token in MARKDOWN.parse(text)]
     return [each.name for each in commands(text)] if format_ == "github" else None

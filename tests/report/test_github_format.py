@@ -1,16 +1,20 @@
-"""The log of a GitHub step: text that commands nothing, and annotations that say it all."""
+"""What GitHub shows: the log of a step, which text commands nothing in, and Markdown."""
 
 import made_reports
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_reports import made, problem
+from markdown_it import MarkdownIt
 from runner import commands
 
 from gpumap.errors import Diagnostic, Exit
+from gpumap.escape import printable
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import replace
 from gpumap.report import Style
+from gpumap.report.diagnostics import SHOWN
+from gpumap.report.markdown import code
 from gpumap.results.shown import render
 
 
@@ -36,11 +40,11 @@ def test_the_whole_text():
     )
 
 
-@pytest.mark.parametrize("code", [code for code in Exit if code != 0])
-def test_a_failed_run_has_an_error(code):
-    report = made(STATUS.get(code, "ok"), code, notes=())
+@pytest.mark.parametrize("exit_", [each for each in Exit if each != 0])
+def test_a_failed_run_has_an_error(exit_):
+    report = made(STATUS.get(exit_, "ok"), exit_, notes=())
     assert annotations(report) == [
-        ("error", f"gpumap bench: {report.status}", f"exit code {int(code)}")
+        ("error", f"gpumap bench: {report.status}", f"exit code {int(exit_)}")
     ]
     noted = replace(report, errors=(problem("a", "b", 0, severity="note"),))
     assert annotations(report)[0] in annotations(noted)
@@ -68,3 +72,20 @@ def test_no_line_of_text_is_a_command(rest):
     for start in ("", "::error::", "##[error]"):
         report = replace(notes, backends=(replace(probe, name=rest + start, notes=(rest,)),))
         assert annotations(report) == []
+
+
+@given(shown=st.text(st.characters(), min_size=1))
+def test_a_code_span_shows_its_text(shown):
+    (token,) = MarkdownIt("gfm-like").parseInline(code(shown))
+    (child,) = token.children
+    expected = printable(shown)
+    blank = not expected.strip(" ")
+    assert child.type == "code_inline"
+    assert child.content == (f" {expected} " if blank else expected)  # blanks alone are kept
+
+
+def test_a_map_of_very_many_errors_does_not_push_the_table_out():
+    errors = tuple(problem(f"map{n}", "wrong", 2) for n in range(SHOWN + 5))
+    found = render("markdown", made("error", 2, errors=errors), Style()).splitlines()
+    assert sum(line.startswith("- **error**") for line in found) == SHOWN
+    assert "- and 5 more; `--format json` lists them all" in found

@@ -25,8 +25,6 @@ from gpumap.results.shown import render
 
 
 class Toy(Benchmark):
-    """A product on each device by itself, under another name."""
-
     key = "toy"
 
     def __init__(self, devices, plan):
@@ -42,8 +40,6 @@ class Toy(Benchmark):
 
 
 class ToyRecipe(Recipe):
-    """Recipe of a command with one option of its own."""
-
     def __init__(self, settings, *, words):
         super().__init__(settings)
         self._params = {"words": words, "tone": "low"}

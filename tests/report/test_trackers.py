@@ -37,7 +37,6 @@ def row_of(**metrics):
 
 
 def only(format_, **metrics):
-    """Return what is read of a row with some figures, by the names of metrics."""
     report = of_device(made(measurements=(row_of(**metrics),)))
     return {each.metric: each for each in read(format_, report)}
 
@@ -105,7 +104,6 @@ def test_what_a_script_says_is_never_a_device_s(format_):
 
 @pytest.mark.parametrize("format_", TRACKERS)
 def test_a_hostile_name_is_a_name(format_):
-    """It comes back as what a terminal would show."""
     for hostile in HOSTILE:
         names = {each.name for each in read(format_, scaled((hostile, "b"), hostile))}
         assert printable(f"scale {hostile}+b") + SIMULATED in names

@@ -26,7 +26,7 @@ HEADS = {  # what people quote first
     "selftest": ("time", "FLOP/s"),
     "copies": ("4 KiB", "400 B", "/s", "at once"),
 }
-# Copies between 64 names are 4,032 rows of each size: tests/report/test_matrix.py.
+# Copies between 64 names are 4,032 rows of each size: test_tables.py.
 SHOWN = [(key, count) for key in HEADS for count in (2, 8, 16 if key == "copies" else 64)]
 
 

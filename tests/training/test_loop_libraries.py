@@ -41,7 +41,6 @@ def test_what_is_averaged_is_of_the_library_that_it_came_from(make, dtype, tmp_p
 
 @needs("torch")
 def test_numbers_of_torch_that_have_no_mean_are_refused():
-    """Of torch's integers, as of NumPy's."""
     import torch
 
     with pytest.raises(DtypeError, match="int64"):

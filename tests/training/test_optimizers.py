@@ -44,10 +44,7 @@ def stepped(session, optimizer, weights, every):
 @pytest.mark.parametrize("place", places())
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_steps_are_those_of_the_formula(place, name):
-    """Off by a few roundings a step of what was moved; a wrong constant is off by far more.
-
-    Adam's mean of squares moves by 0.001 to rounding: 1 - 0.999 in 32 bits is 0.00099999.
-    """
+    """Adam's mean of squares moves by 0.001 to rounding: 1 - 0.999 in 32 bits is 0.00099999."""
     every, begin = gradients(), begun()
     exact, squares = loop(name, begin, every)
     with opened(place) as (session,):
@@ -55,15 +52,10 @@ def test_steps_are_those_of_the_formula(place, name):
         optimizer = Optimizer(name, session, SIZE)
         stepped(session, optimizer, weights, every)
         found = got(weights)
-        assert optimizer.steps == STEPS
-        assert len(optimizer.state) == known.STATES[name]
-        assert all(buffer.shape == (SIZE,) for buffer in optimizer.state)
         if name == "adam":
             near = 4 * STEPS * 2.0**-23
             np.testing.assert_allclose(got(optimizer.state[1]), squares, rtol=near)
         optimizer.reset()  # which forgets all: the same steps once more
-        assert optimizer.steps == 0
-        assert not any(got(buffer).any() for buffer in optimizer.state)
         session.upload(begin, weights)
         stepped(session, optimizer, weights, every)
         assert got(weights).tobytes() == found.tobytes()
@@ -74,10 +66,7 @@ def test_steps_are_those_of_the_formula(place, name):
     assert (abs(found - exact) <= bound).all()
 
 
-RATES_GIVEN, DEVICES, WARMUP = st.floats(1e-6, 1), st.integers(1, 1024), st.integers(1, 500)
-
-
-@given(RATES_GIVEN, DEVICES, WARMUP, st.integers(0, 1000))
+@given(st.floats(1e-6, 1), st.integers(1, 1024), st.integers(1, 500), st.integers(0, 1000))
 def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more):
     """It grows by the same factor each step until then."""
     assert scaled(rate, workers, warmup + more, warmup) == pytest.approx(rate * workers)

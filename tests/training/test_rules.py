@@ -51,7 +51,6 @@ def learned(made, steps):
 
 
 def alone(config, steps, rate):
-    """Return what one worker learns with all examples, in float64."""
     parameters = config.network.initial(1).astype(np.float64)
     for step in range(steps):
         numbers = config.data.numbers(step * config.batch, (step + 1) * config.batch)
@@ -106,10 +105,10 @@ def test_one_worker_exchanges_nothing(rule):
 
 @pytest.mark.parametrize("rule", ["easgd", "gosgd"])
 def test_several_learn_what_one_worker_learns(rule):
-    """The loss after equal epochs, the median of ten seeds, is within 1 % of the single worker's.
+    """After equal epochs on separable examples.
 
-    The examples are separable. A center takes as much part as a worker does: the rate is that of
-    one worker more. What is under way learns nothing, so that gossip is rare.
+    A center takes as much part as a worker does: the rate is that of one worker more. What is
+    under way learns nothing, so that gossip is rare.
     """
     ratios = []
     more = 5 / 4 if rule == "easgd" else 1.0

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 from backends.frameworks import needs
 from sessions import opened
+from test_rules import COUNT, EACH, learned, training
 
-from gpumap.backends.base import Clock
-from gpumap.bench.train_workers import LocalWorkers, Training
 from gpumap.errors import QuestionError
-from gpumap.training.jobs import Params, Scaling, Spec, job_of
-from gpumap.training.rules import RuleSpec
 from gpumap.training.tasks import UserNetwork
 
 pytestmark = needs("torch")
-EACH = 8
 MODULE = """
 import torch
 
@@ -53,13 +49,12 @@ def net(tmp_path, monkeypatch):
 
 
 def alone(steps, size, rate):
-    """Return what plain PyTorch learns on whole batches."""
     import torch
 
     with torch.random.fork_rng():
         torch.manual_seed(0)
         module = sys.modules["own_module"].Net()
-    data = UserNetwork("own_module:Net").data(131_072, 1)
+    data = UserNetwork("own_module:Net").data(COUNT, 1)
     optimizer = torch.optim.SGD(module.parameters(), lr=rate)
     for step in range(steps):
         x, y = data.batch(data.numbers(step * size, (step + 1) * size))
@@ -73,15 +68,9 @@ def alone(steps, size, rate):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_ranks_have_the_gradient_of_the_whole_batch(net, ranks):
     """Five steps are those of plain PyTorch; a parameter that is fixed is no part of it."""
-    params = Params(net, (RuleSpec("bsp"),), Scaling("weak", EACH), "sgd", 0.5)
     with opened(*["numpy"] * ranks) as sessions:
-        named = dict(zip("ab", sessions, strict=False))
-        job = job_of(params, Spec("bsp", tuple(named), whole=True))
-        made = Training(LocalWorkers(named, Clock()), job)
-        made.poison()
-        made.run(5)
-        made.finish()
-        found = made.parameters()
+        made, _ = training(sessions, "bsp", net, rate=0.5)
+        found = learned(made, 5)
         assert made.check().passed
     assert net.parameters == 4 * 8 + 8 + 8 + 1 + 2
     expected = alone(5, EACH * ranks, 0.5)
