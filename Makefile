@@ -195,7 +195,7 @@ FRAMEWORKS = tests/backends/conformance $(call BACKENDS_OF,torch jax) tests/laun
 	$(patsubst %,tests/training/test_%.py,torch_module loop_libraries network optimizers rules) \
 	tests/benchmarks/test_gpu_standin.py::test_torch_beside_cupy
 # Each starts ranks that import PyTorch or JAX, for 5 s and more.
-RANKS_OF_FRAMEWORKS = tests/comm/test_comm_torch.py tests/comm/test_two_hosts.py $(call COMMANDS_OF,scale_frameworks)
+RANKS_OF_FRAMEWORKS = tests/comm/test_comm_torch.py tests/comm/test_two_hosts.py $(call COMMANDS_OF,scale)
 frameworks: $(VENV_FRAMEWORKS)/.installed
 	JAX_NUM_CPU_DEVICES=4 PYTHONHASHSEED=0 $(VENV_FRAMEWORKS)/bin/pytest --quiet -n 2 --dist worksteal \
 		-k "torch or jax" $(FRAMEWORKS)

@@ -61,6 +61,12 @@ class Shell:
         return self
 
 
+def ended(process) -> Answer:
+    """Return how a process ended, and what it wrote to streams that are pipes."""
+    out, err = process.communicate(timeout=LIMIT)
+    return Answer(process.returncode, (out or b"").decode(), (err or b"").decode())
+
+
 def until(true, process=None):
     """Wait until something is true, and return it; a process that has ended makes nothing so."""
     end = time.monotonic() + LIMIT

@@ -20,12 +20,9 @@ def test_one_rank_is_refused(gpumap):
     assert (answer.code, "one rank has nothing to exchange" in answer.err) == (2, True)
 
 
-def ranks(gpumap, count, *arguments, map_=CORES, **env):
-    return by_mpirun(gpumap, count, "bench", "allreduce", "--map", map_, *arguments, **env)
-
-
-def begun(gpumap, *arguments):
-    process = ranks(gpumap, 2, "--budget", "60s", "--output", "json=report.json", *arguments)
+def begun(gpumap):
+    given = ("--map", CORES, "--budget", "60s", "--output", "json=report.json")
+    process = by_mpirun(gpumap, 2, "bench", "allreduce", *given)
     return process, measuring(process)
 
 
@@ -40,7 +37,7 @@ def begun(gpumap, *arguments):
 ])  # fmt: skip
 def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said):
     """Once, by rank 0; no rank waits for another."""
-    found, _, err = ended(ranks(gpumap, count, map_=map_, **env))
+    found, _, err = ended(by_mpirun(gpumap, count, "bench", "allreduce", "--map", map_, **env))
     assert found == code
     assert len(re.findall(said, err)) == 1
     assert "Traceback" not in err
@@ -48,15 +45,14 @@ def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said)
 
 @needs_mpi
 @pytest.mark.parametrize(("rank", "size", "more", "who"), [
-    (0, 4, {}, "torchrun"), (1, 4, {}, r"rank 1 on \S+: torchrun"),
-    (0, 2, {"GPUMAP_RUN": "0f"}, "gpumap run"),
-    (0, 2, {"GPUMAP_RUN": "0f", "TORCHELASTIC_RUN_ID": "1"}, "torchrun"),
+    ("0", "4", {}, "torchrun"), ("1", "4", {}, r"rank 1 on \S+: torchrun"),
+    ("0", "2", {"GPUMAP_RUN": "0f"}, "gpumap run"),
+    ("0", "2", {"GPUMAP_RUN": "0f", "TORCHELASTIC_RUN_ID": "1"}, "torchrun"),
 ])  # fmt: skip
 def test_another_launcher_than_mpis(gpumap, rank, size, more, who):
     """It starts processes that MPI knows nothing of; each fails, be it the only one."""
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
-    env = {k: str(v) for k, v in place.items()} | more
-    found = gpumap("bench", "allreduce", "--comm", "mpi", **env)
+    found = gpumap("bench", "allreduce", "--comm", "mpi", **place, **more)
     said = f"has started {size} processes, and MPI knows of one of them"
     assert found.code == 2
     assert re.search(rf"^error: {who} {said}$", found.err, re.MULTILINE), found.err

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from gpumap.backends import REGISTRY
+
 NO_CORE = "import os, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
 AGAIN = "-m pip install --force-reinstall torch"  # by the interpreter that gpumap runs in
 BROKEN = {  # how it is imported, the reason, the fix
@@ -37,7 +39,10 @@ def test_devices_names_who_did_not_answer_and_knows_what_cannot_be_imported(brok
     done = broken(source, "devices", "--format", "json")
     report = json.loads(done.out)
     usable, _, unknown = report["headline"]["text"].partition(" usable. ")
-    (torch,) = (each for each in report["backends"] if each["name"] == "torch")
+    backends = {each["name"]: each for each in report["backends"]}
+    torch = backends["torch"]
+    assert [*backends] == [name for name in REGISTRY if name != "fake"]
+    assert all(each["usable"] or each["reason"] for each in backends.values())
     assert (done.code, report["devices"] != [], "core" in usable) == (0, True, True)
     assert (report["headline"]["level"] == "untrusted") == (how in SILENT)
     asked = f"Cannot tell whether torch has devices: {torch['reason']}"

@@ -68,23 +68,6 @@ def test_where_a_report_goes_is_not_touched_beforehand(gpumap):
     assert sorted(p.name for p in gpumap.folder.iterdir()) == ["fifo", "r.json"]
 
 
-def test_devices_of_this_machine(gpumap):
-    """Every real backend is asked, and the one that cannot be used says why; or one alone."""
-    every, one = (
-        gpumap("devices", *words, "--format", "json") for words in ((), ("--backend", "numpy"))
-    )
-    found, alone = loads(every.out), loads(one.out)
-    assert (every.code, every.err, one.code) == (0, "", 0)
-    assert [b["name"] for b in found["backends"]] == [
-        "numpy", "pyopencl", "cupy", "torch", "jax", "pygpu",
-    ]  # fmt: skip
-    assert [b["name"] for b in found["backends"] if not b["usable"] and not b["reason"]] == []
-    assert (found["map"]["source"], found["simulated"]) == ("default", False)
-    assert "cpu:0" in [device["id"] for device in found["devices"]]
-    assert {device["backend"] for device in alone["devices"]} == {"numpy"}
-    assert [backend["name"] for backend in alone["backends"]] == ["numpy"]
-
-
 @pytest.mark.parametrize(("fault_in", "after"), [("download", 0), ("upload", 0), ("upload", 2)])
 def test_a_copy_that_does_not_happen_is_wrong_data(gpumap, fault_in, after):
     """Neither a destination nor memory of the device may hold the bytes by an earlier copy."""

@@ -12,7 +12,7 @@ from tables import table
 
 TABLE = table(__file__)
 ROOT = Path(__file__).parents[2]
-HOOKS = ROOT / ".pre-commit-hooks.yaml"
+(HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
 TWO = "dev0->cuda0;dev1->cuda1"
 
 
@@ -43,17 +43,10 @@ def test_a_problem_has_its_file_and_its_line(gpumap, path, text, line):
     assert answer.err.replace("\n", "").isprintable()
 
 
-def hook():
-    (found,) = yaml.safe_load(HOOKS.read_text())
-    return found
-
-
-def test_the_hook_has_what_pre_commit_asks_for():
-    """The keys that it must have, and a script: pre-commit installs nothing for it."""
-    found = hook()
-    assert {"id", "name", "entry", "language", "files"} <= set(found)
-    assert (found["language"], found["types"]) == ("script", ["text"])
-    assert os.access(ROOT / found["entry"], os.X_OK)
+def test_the_hook_is_a_script_for_which_pre_commit_installs_nothing():
+    assert {"id", "name", "entry", "language", "files"} <= set(HOOK)
+    assert (HOOK["language"], HOOK["types"]) == ("script", ["text"])
+    assert os.access(ROOT / HOOK["entry"], os.X_OK)
 
 
 @pytest.mark.parametrize(("path", "meant"), [
@@ -62,7 +55,7 @@ def test_the_hook_has_what_pre_commit_asks_for():
     ("mygpumap.toml", False), ("gpumap.toml.orig", False), ("app.js.map", False),
 ])  # fmt: skip
 def test_the_hook_is_given_the_files_that_may_have_a_map(path, meant):
-    assert meant == bool(re.search(hook()["files"], path))
+    assert meant == bool(re.search(HOOK["files"], path))
 
 
 @pytest.mark.parametrize(("text", "code"), [
@@ -74,6 +67,6 @@ def test_the_hook_says_what_the_command_says(gpumap, text, code):
     (gpumap.folder / "a.gpumap").write_bytes(text.encode("utf-8", "surrogatepass"))
     written(gpumap, "b.gpumap", TWO)
     names = ("a.gpumap", "b.gpumap")
-    answer = gpumap.run([sys.executable, "-I", "-S", str(ROOT / hook()["entry"]), *names])
+    answer = gpumap.run([sys.executable, "-I", "-S", str(ROOT / HOOK["entry"]), *names])
     assert answer.code == code
     assert answer == gpumap("check-files", *names)

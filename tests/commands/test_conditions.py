@@ -1,12 +1,11 @@
 """Under what conditions a command ends how: one table each, on scripted devices."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 from scripts import report, script
-from shell import LIMIT
+from shell import Answer, ended
 from tables import table
 
 TEXTS = table(__file__)
@@ -68,14 +67,10 @@ def test_a_pipe_without_a_reader(gpumap, name):
     """Exit 141 without a word, also where the output fits into a buffer."""
     reader, writer = os.pipe()
     os.close(reader)
-    gpumap.fake(script())
-    with os.fdopen(writer, "wb") as pipe:
-        done = subprocess.run(
-            [gpumap.command, *COMMANDS[name]], cwd=gpumap.folder,
-            env=gpumap.env | {"GPUMAP_QUIET": "1"}, stdin=subprocess.DEVNULL, stdout=pipe,
-            stderr=subprocess.PIPE, timeout=LIMIT, check=False,
-        )  # fmt: skip
-    assert (done.returncode, done.stderr) == (141, b"")
+    command = [gpumap.fake(script()).command, *COMMANDS[name]]
+    process = gpumap.start(command, {"GPUMAP_QUIET": "1"}, stdout=writer)
+    os.close(writer)
+    assert ended(process) == Answer(141, "", "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

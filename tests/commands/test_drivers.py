@@ -1,13 +1,13 @@
 """Drivers that print, crash, hang or leave processes behind: the report is whole all the same."""
 
 import os
-import subprocess
 import sys
 import time
 
 import pytest
 from ranks import lives
 from report_schema import checked
+from shell import ended
 from tables import table
 
 from gpumap.backends import load
@@ -25,10 +25,9 @@ PRINTS = table(__file__)["prints"]
 
 @pytest.fixture
 def faulty(gpumap, built_stubs, tmp_path):
-    def run(fault, *arguments, **env):
-        env |= {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": fault}
-        env["GPUMAP_STUB_LEFT"] = str(tmp_path / "left")
-        return gpumap(*arguments, **env)
+    def run(fault, *command):
+        env = {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": fault}
+        return gpumap.run(command, **env, GPUMAP_STUB_LEFT=str(tmp_path / "left"))
 
     return run
 
@@ -47,26 +46,22 @@ def left(tmp_path, seconds=60.0):
 
 def test_what_a_driver_prints_is_no_part_of_the_result(gpumap):
     """It goes to stderr, at the end of the process too."""
-    out = gpumap.folder / "out"
+    out, arguments = gpumap.folder / "out", ("check", "a->cpu0", "--format", "json")
     with out.open("ab") as stdout:
-        done = subprocess.run(
-            [sys.executable, "-c", PRINTS, "check", "a->cpu0", "--format", "json"],
-            cwd=gpumap.folder, env=gpumap.env, stdin=subprocess.DEVNULL, stdout=stdout,
-            stderr=subprocess.PIPE, timeout=60, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0
+        process = gpumap.start([sys.executable, "-c", PRINTS, *arguments], stdout=stdout)
+    answer = ended(process)
+    assert answer.code == 0
     checked(out.read_text())
-    for said in (b"\x1b[2Jthe driver\n", b"the library\n", b"the driver's end\n"):
-        assert said in done.stderr
+    for said in ("\x1b[2Jthe driver\n", "the library\n", "the driver's end\n"):
+        assert said in answer.err
 
 
 @opencl
 @pytest.mark.parametrize("command", [("check",), ("bench", "dot", "--size", "32", "--budget=1s")])
 def test_a_driver_that_crashes_while_a_device_is_opened(faulty, command):
     """The report says so: a child has met it first."""
-    map_ = f"{MAP};b->cpu0"
-    given = ("--map", map_, "--format", "json")
-    answer = faulty("abort@open", *command, *given)
+    given = ("--map", f"{MAP};b->cpu0", "--format", "json")
+    answer = faulty("abort@open", "gpumap", *command, *given)
     report = checked(answer.out)
     assert (answer.code, report["exit_code"], report["status"]) == (3, 3, "absent")
     assert [entry["device"] for entry in report["map"]["entries"]][1] == "cpu:0"
@@ -95,7 +90,7 @@ def test_a_probe_opens_what_will_be_opened_and_no_more(names):
 @pytest.mark.parametrize("call", ["probe", "open"])
 def test_no_process_of_a_driver_is_left(faulty, tmp_path, call):
     """Though it made a session of its own, and whoever started it has ended."""
-    answer = faulty(f"leave@{call}", "check", MAP)
+    answer = faulty(f"leave@{call}", "gpumap", "check", MAP)
     assert answer.code == 0
     assert left(tmp_path) == []
 
@@ -103,7 +98,7 @@ def test_no_process_of_a_driver_is_left(faulty, tmp_path, call):
 @opencl
 def test_a_default_map_that_a_driver_is_missing_from_is_not_fit(faulty):
     """Cores take the place of what does not answer: that says nothing of the node's devices."""
-    answer = faulty("abort@probe", "preflight", "--within", "20s", "--format", "json")
+    answer = faulty("abort@probe", "gpumap", "preflight", "--within=20s", "--format=json")
     found = checked(answer.out)["checks"]
     (driver,) = [check for check in found if check["what"] == "driver"]
     assert (answer.code, driver["fitness"]) == (5, "cannot-tell")
@@ -111,7 +106,7 @@ def test_a_default_map_that_a_driver_is_missing_from_is_not_fit(faulty):
 
 
 @opencl
-def test_what_a_program_itself_has_started_stays(tmp_path, built_stubs):
+def test_what_a_program_itself_has_started_stays(tmp_path, faulty):
     """`gpumap.open` ends what its probe's driver has left, and nothing else."""
     program = (
         "import gpumap, subprocess, sys\n"
@@ -121,12 +116,8 @@ def test_what_a_program_itself_has_started_stays(tmp_path, built_stubs):
         "own.kill()\n"
         "sys.exit(0 if alive else 9)\n"
     )
-    env = {"LD_PRELOAD": str(built_stubs / "opencl.so"), "GPUMAP_STUB_OPENCL": "leave@probe"}
-    env["GPUMAP_STUB_LEFT"] = str(tmp_path / "left")
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **env}, timeout=60, check=False
-    )
-    assert done.returncode == 0
+    unheard = ("sh", "-c", 'exec "$@" > /dev/null 2>&1', "sh")  # what is left has the streams open
+    assert faulty("leave@probe", *unheard, sys.executable, "-c", program).code == 0
     first, *_ = (tmp_path / "left").read_text().split()
     assert not lives(first)  # the probe's; what the driver left in the program itself is its own
     left(tmp_path, 0.0)

@@ -30,19 +30,12 @@ def test_the_plan_is_what_a_run_does_and_opens_no_device(gpumap, name):
 
 @pytest.mark.parametrize("bench", ["dot", "chain"])
 def test_the_reference_is_the_requested_name(gpumap, bench):
-    """Also in a dry run; a name that the map does not have is exit 2."""
-    gpumap.fake(script())
-
-    def run(name, *more):
-        words = (*MAP, "--reference", name, "--format", "json", *more)
-        return gpumap("bench", bench, "--budget", "2s", *words)
-
-    for found in (report(run("b")), report(run("b", "--dry-run"))):
-        rows = [row for row in found["measurements"] if row["case"] in ("one", "fused")]
-        assert rows
-        assert all(row["names"] == ["b"] for row in rows)
-    assert run("x\x1b[31m").code == 2
-    assert "\x1b" not in run("x\x1b[31m").err
+    """Also in a dry run."""
+    words = ("bench", bench, *MAP, "--reference", "b", "--budget", "2s", "--format", "json")
+    for more in ((), ("--dry-run",)):
+        rows = report(gpumap.fake(script())(*words, *more))["measurements"]
+        names = [row["names"] for row in rows if row["case"] in ("one", "fused")]
+        assert {*map(tuple, names)} == {("b",)}
 
 
 def test_a_requested_reference_without_kernels_is_refused(gpumap):

@@ -10,7 +10,7 @@ import pytest
 from flat_report import loads
 from ranks import ALLOWED, SHOW, two_cores
 from scripts import script
-from shell import LIMIT, Answer
+from shell import ended
 from tables import table
 
 from gpumap import cli
@@ -92,11 +92,10 @@ def test_a_rank_keeps_the_one_gpu_that_its_launcher_has_given_it(node, by):
     """Reports mace 435, meld 114: by its identity; an index is taken as what is there, and said."""
     given = launched(by, 2, 4) | {"CUDA_VISIBLE_DEVICES": "6"}
     known = ";".join(f"dev{n}->cuda@{UUIDS[4 + n]}" for n in range(4))
-    start = together(node, known, by, ["4", "5", "6", "7"])
-    assert [answer.code for answer in start] == [0, 0, 0, 0]
-    assert [loads(a.out)["CUDA_VISIBLE_DEVICES"] for a in start] == UUIDS[4:]
-    start = together(node, FOUR, by, ["4", "5", "6", "7"])
-    assert [loads(a.out)["CUDA_VISIBLE_DEVICES"] for a in start] == UUIDS[4:]
+    for map_ in (known, FOUR):
+        start = together(node, map_, by, "4567")
+        assert [answer.code for answer in start] == [0, 0, 0, 0]
+        assert [loads(a.out)["CUDA_VISIBLE_DEVICES"] for a in start] == UUIDS[4:]
     assert f"{by} has left local rank 2 cuda@{UUIDS[6]} alone" in start[2].err
     assert "it is taken as dev2->cuda2" in start[2].err
     code, said = refused(node, f"a->cuda0;b->cuda1;dev2->cuda@{UUIDS[5]};d->cuda3", **given)
@@ -104,23 +103,18 @@ def test_a_rank_keeps_the_one_gpu_that_its_launcher_has_given_it(node, by):
     assert f"dev2: cuda@{UUIDS[5]} is not visible: {by} has left local rank 2" in said
 
 
-def together(gpumap, map_, by, visible, *options):
+def together(gpumap, map_, by, visible):
     """Run all ranks of a node at once, each with its own CUDA_VISIBLE_DEVICES."""
-    count, ranks = len(visible), []
+    command = [gpumap.command, "exec", map_, "--", PYTHON, "-c", SHOW]
+    ranks = []
     for local, text in enumerate(visible):
-        env = launched(by, local, count) | ({} if text is None else {"CUDA_VISIBLE_DEVICES": text})
-        command = [gpumap.command, "exec", map_, *options, "--", PYTHON, "-c", SHOW]
+        env = launched(by, local, len(visible)) | {"CUDA_VISIBLE_DEVICES": text}
         ranks.append(gpumap.start(command, env))
-    found = []
-    for process in ranks:
-        out, err = process.communicate(timeout=LIMIT)
-        found.append(Answer(process.returncode, out.decode(), err.decode()))
-    return found
+    return [ended(process) for process in ranks]
 
 
 def test_two_ranks_with_one_gpu_end_both_and_say_who(node):
-    """Each says the same, and neither command starts."""
-    for answer in together(node, "a->cuda0;b->cuda1", "Slurm", ["5", "5"]):
+    for answer in together(node, "a->cuda0;b->cuda1", "Slurm", "55"):
         assert (answer.code, answer.out) == (3, "")
         assert "local rank 0 (a->cuda0, process " in answer.err
         assert "and local rank 1 (b->cuda1, process " in answer.err
@@ -130,15 +124,11 @@ def test_two_ranks_with_one_gpu_end_both_and_say_who(node):
 def test_of_amds_two_variables_one_is_left(node):
     """DeepSpeed 3165: HIP's counts within ROCR's, so that both together hide too much."""
     node.fake(script(*({"ref": f"rocm{n}"} for n in range(8))))
-    for map_, rocr, hip, left in (
-        ("a->rocm0;b->rocm1", "4,5", None, "5"), ("a->rocm0;b->rocm1", "4,5,6", "2,0", "4"),
-    ):  # fmt: skip
-        given = launched("torchrun", 1, 2) | {"ROCR_VISIBLE_DEVICES": rocr}
-        given |= {} if hip is None else {"HIP_VISIBLE_DEVICES": hip}
-        found, _ = become(node, map_, **given)
-        assert found["ROCR_VISIBLE_DEVICES"] == left
-        assert "HIP_VISIBLE_DEVICES" not in found
-        assert found["GPUMAP_CONTEXTS"] == "b->rocm0"
+    given = {"ROCR_VISIBLE_DEVICES": "4,5,6", "HIP_VISIBLE_DEVICES": "2,0"}
+    found, _ = become(node, "a->rocm0;b->rocm1", **launched("torchrun", 1, 2), **given)
+    assert found["ROCR_VISIBLE_DEVICES"] == "4"
+    assert "HIP_VISIBLE_DEVICES" not in found
+    assert found["GPUMAP_CONTEXTS"] == "b->rocm0"
 
 
 @pytest.mark.parametrize(("map_", "count", "said"), [
@@ -148,7 +138,6 @@ def test_of_amds_two_variables_one_is_left(node):
     ("a->cuda0", 2, "torchrun has started 2 ranks on HOST, and the map has one name"),
 ])  # fmt: skip
 def test_more_or_fewer_ranks_than_entries_start_nothing(node, map_, count, said):
-    """Both numbers are said, by each rank alike."""
     for local in range(min(count, 2)):
         env = launched("torchrun", local, count) | {"CUDA_VISIBLE_DEVICES": "2,3"}
         code, error = refused(node, map_, **env)
@@ -164,7 +153,7 @@ def test_a_name_takes_its_entry_without_a_rank_and_no_process_is_between(gpumap)
     """The command has the process, the cores and the entry that is true inside."""
     process = gpumap.start([gpumap.command, "exec", "a->cpu0;b->cpu1", "--name", "b", "--",
                             PYTHON, "-c", SHOW])  # fmt: skip
-    found = loads(process.communicate(timeout=LIMIT)[0].decode())
+    found = loads(ended(process).out)
     assert (found["process"], found["cores"]) == (process.pid, [ALLOWED[1]])
     assert (found["GPUMAP_NAME"], found["GPUMAP_CONTEXTS"]) == ("b", "b->cpu0")
     assert (found["OMP_NUM_THREADS"], found["CUDA_VISIBLE_DEVICES"]) == ("1", "")
@@ -174,7 +163,6 @@ def test_a_name_takes_its_entry_without_a_rank_and_no_process_is_between(gpumap)
 
 
 def test_the_one_entry_of_a_map_needs_no_rank(gpumap):
-    """Without a launcher nothing else can be meant."""
     found, _ = become(gpumap, "a->cpu0")
     assert (found["GPUMAP_NAME"], found["cores"]) == ("a", [ALLOWED[0]])
 

@@ -22,14 +22,13 @@ IDLE = Others(0.1, 2, ())
 @contextmanager
 def spinning(program):
     # Several threads: on a machine that is busy anyway it must be among those that take most.
-    child = subprocess.Popen([program, "-c", table(__file__)["spin"]], stdout=subprocess.PIPE)
-    try:
-        assert child.stdout.readline() == b"spinning\n"
-        yield child.pid
-    finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
+    command = [program, "-c", table(__file__)["spin"]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout.readline() == b"spinning\n"
+            yield child.pid
+        finally:
+            child.kill()
 
 
 @pytest.mark.parametrize("command", [

@@ -60,7 +60,6 @@ def command(text, signal, **names):
     "module", ["gpumap.cli", "click", "gpumap.commands.map", "gpumap.app.recording"]
 )
 def test_a_signal_while_gpumap_is_imported(signal, module):
-    """Exit 130 without a word, whichever it is."""
     assert command(TEXTS["importing"], signal, module=module) == (130, "", "")
 
 

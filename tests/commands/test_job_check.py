@@ -24,7 +24,6 @@ def test_the_variables_of_a_container_make_no_rank(gpumap, left_out):
 
 
 def test_each_process_of_a_run_checks_its_own_entry(gpumap):
-    """It calls its core cpu0."""
     answer = gpumap("run", "--quiet", CORES, "--", gpumap.command, "check")
     assert answer.code == 0
     assert sorted(re.findall(r"Mapped name . to device \w+", answer.out)) == [

@@ -1,6 +1,8 @@
 """Limits and what a gate makes of a report: by options, variables, files, on scripted devices."""
 
 import pytest
+from flat_report import flat
+from saved_reports import written
 from scripts import report, script
 
 from gpumap.bench.registry import every
@@ -34,17 +36,6 @@ def test_what_comes_before_a_limit(gpumap, devices, map_, more, code, status, wo
     assert {error["exit"] for error in found["errors"] if error["code"] == "absent"} <= {code}
 
 
-@pytest.mark.parametrize(("keys", "code"), [
-    ("model=One%2c with [x%5d", 0), ("device=cuda1", 0), ("driver=script", 0), ("model=Two", 1),
-    ("device=cuda0", 1), ("driver=1", 1), ("model=One%2c with [x%5d,size=65", 1),
-])  # fmt: skip
-def test_a_limit_selects_rows_by_their_device(gpumap, keys, code):
-    fake = gpumap.fake(script({}, {"name": "One, with [x]"}))
-    limit = f"dot.one[{keys}].rate>=1kFLOP/s"
-    answer = fake(*DOT[:-4], "--cases", "one", "--map", "a->cuda1", "--limit", limit)
-    assert answer.code == code, answer
-
-
 def test_each_command_takes_its_own_limits_of_a_file(gpumap):
     (gpumap.folder / "gpumap.toml").write_text(f'limit = ["transfer.h2d.latency<1s", "{GOOD}"]\n')
     found = report(gpumap.fake(script())(*DOT, "--map", TWO))
@@ -52,28 +43,17 @@ def test_each_command_takes_its_own_limits_of_a_file(gpumap):
     assert gpumap("check", "--map", TWO).code == 0
 
 
-QUICK = {"latency": 5e-6, "bandwidth": 5e10, "rate": 1e12, "features": []}
-
-
-@pytest.mark.parametrize(("command", "device"), [
-    ("bench dot --size 64", {}),
-    ("transfer-cost --sizes small --budget 1s --cases h2d,affine", QUICK),
-    ("bench chain --rows 100 --budget 2s", {}),
-    ("bench allreduce --comm local --sizes 400,800 --budget 2s", {}),
-    ("bench train --comm local --learn 160 --budget 2s", {"rate": 2**34}),
-    ("selftest", {}),
-])  # fmt: skip
-def test_a_limit_can_select_every_row_by_every_key_and_figure(gpumap, command, device):
+@pytest.mark.parametrize("name", ["dot", "chain", "allreduce", "train", "copies", "selftest"])
+def test_a_limit_can_select_every_row_by_every_key_and_figure(name):
     """A metric of a report that the table of selectors lacks could have no limit."""
-    fake = gpumap.fake(f"[host]\nrate = 1e8\n{script(**device)}")
-    found = report(fake(*command.split(), "--map", TWO, "--format", "json"))
+    found = flat(written(name).tree)
     families = ((spec.key, family) for spec in every() for family in spec.families)
     known = {f"{key}.{case}{f.suffix}": f for key, f in families for case in f.cases}
     rows = [*found["measurements"], *found["fits"]]
-    assert len(rows) > 3
+    assert len(rows) > 1
     for row in rows:
         head, keys = split_id(row["id"])
         family = known[head]
         assert set(keys) | set(row.get("params", ())) <= {*family.keys, *EVERYWHERE}
         assert set(row["metrics"]) <= set(family.metrics)
-    assert len(found["fits"]) >= 2 or not command.startswith("transfer-cost")
+    assert len(found["fits"]) >= 2 or name != "copies"

@@ -12,15 +12,11 @@ DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--budget", "6s",
        "--map", "a->cuda0;b->cuda1")  # fmt: skip
 
 
-def to(*files):
-    return [word for name in files for word in ("--output", name)]
-
-
 def test_a_file_that_cannot_be_written_costs_no_other_result(gpumap):
     """Each such file is named; stdout and the other files have the report all the same."""
     for name in ("first", "last"):
         os.mkfifo(gpumap.folder / name)  # which no one reads
-    files = to("json=first", "csv=r.csv", "junit=last")
+    files = ("--output=json=first", "--output=csv=r.csv", "--output=junit=last")
     answer = gpumap.fake(script())("check", "a->cuda0", *files)
     assert (answer.code, answer.out.startswith("Simulated: ")) == (2, True)
     assert (gpumap.folder / "r.csv").read_text().startswith("record,")
@@ -35,13 +31,12 @@ def test_a_variable_names_several_files(gpumap):
 
 
 def test_a_file_has_what_stdout_has_of_a_verbose_run(gpumap):
-    answer = gpumap.fake(script())(*DOT, "-v", *to("plain=r.txt"))
+    answer = gpumap.fake(script())(*DOT, "-v", "--output", "plain=r.txt")
     assert answer.out == (gpumap.folder / "r.txt").read_text()
     assert re.search(r"trust +status$", answer.out, re.MULTILINE)  # a column of -v
 
 
 def test_a_report_has_the_seed_and_the_time_of_its_run(gpumap):
-    """A run begins before it ends, and can be repeated from its settings."""
     answer = gpumap.fake(script())(*DOT, "--seed", "7", "--format", "json")
     found = loads(answer.out)
     assert (answer.code, found["settings"]["seed"]) == (0, 7)

@@ -57,7 +57,6 @@ def test_a_log_hears_every_30_seconds_what_is_done(end, seconds):
     (("selftest",), "selftest"), (("bench", "train", "--quiet"), "bench train"),
 ])  # fmt: skip
 def test_a_terminal_has_one_line_that_is_written_again(argv, command):
-    """What comes next takes its place."""
     terminal = Terminal()
     watched(Clock(1.0), terminal, Output(), argv=argv).beat()
     line = f"gpumap: {command}: looking for devices, 0 s of 60 s"
@@ -83,13 +82,3 @@ def test_progress_is_shown_only_where_it_is_wanted(stderr, output, settings):
     with watched(clock, stream, output, settings):
         pass
     assert (stream.getvalue(), clock.asked.is_set()) == ("", False)
-
-
-def test_a_terminal_gets_no_signs_that_it_cannot_show(gpumap):
-    """No line of hundreds of escapes: tables are of plain signs."""
-    run = gpumap.fake('[[device]]\nref = "cuda0"\n\n[[device]]\nref = "cuda1"\n')
-    options = ("--map", "a->cuda0;b->cuda1", "--size", "64", "--budget", "5s", "--quiet")
-    code, shown = on_a_terminal(run, "bench", "dot", *options, columns=100,
-                                PYTHONIOENCODING="ascii")  # fmt: skip
-    assert code == 0
-    assert r"\u" not in shown

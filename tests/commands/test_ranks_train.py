@@ -8,20 +8,16 @@ from ranks import by_mpirun, needs_mpi
 from scripts import asked
 from tables import table
 
-CORES = "a->cpu0;b->cpu1"
+TRAIN = ("bench", "train", "--map", "a->cpu0;b->cpu1")
 pytestmark = needs_mpi
-OWN = table(__file__, "test_bench_train")["own"]
+OWN = table(__file__)["own"]
 ENDS = ("--budget", "12s", "--precision", "50%")  # on a quiet machine, and on a busy one
-
-
-def ranks(gpumap, *arguments):
-    return by_mpirun(gpumap, 2, "bench", "train", "--map", CORES, *arguments)
 
 
 def test_an_error_of_the_users_code_on_one_rank_ends_all_and_is_named(gpumap):
     (gpumap.folder / "mine.py").write_text(OWN)
     given = ("--network", "mine:Missing", "--batch", "60", "--cases", "step", *ENDS)
-    code, _, err = ended(ranks(gpumap, *given))
+    code, _, err = ended(by_mpirun(gpumap, 2, *TRAIN, *given))
     assert code == 2
     said = r"error: \S+/b \(rank 1, process \d+\): mine:Missing batch failed: OSError: no such file"
     assert re.search(said, err), err
@@ -32,7 +28,7 @@ def test_an_error_of_the_users_code_on_one_rank_ends_all_and_is_named(gpumap):
 def test_a_rank_that_comes_to_no_number_is_named(gpumap):
     """Its steps fail, its gradients are measured; exit 4."""
     given = ("--rate", "1e30", "--optimizer", "sgd", *ENDS, "--output", "json=r.json")
-    code, _, err = ended(ranks(gpumap, *given))
+    code, _, err = ended(by_mpirun(gpumap, 2, *TRAIN, *given))
     assert code == 4
     assert "Traceback" not in err
     rows = asked(loads((gpumap.folder / "r.json").read_text()))

@@ -1,5 +1,6 @@
-"""`gpumap report`: saved reports shown again, side by side; the schema."""
+"""`gpumap report`: saved reports shown again, side by side; lists of nodes; the schema."""
 
+import json
 import re
 
 import jsonschema
@@ -7,6 +8,7 @@ import pytest
 from flat_report import loads
 from report_schema import SCHEMA, validate
 from saved_reports import COMMANDS, signed, written
+from scripts import script
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -53,3 +55,26 @@ def test_quiet_leaves_out_notes_and_nothing_else(gpumap):
     assert "note:" in run.err
     assert "note:" not in answer.err
     assert "error in entry 2: b: cuda9 is not there" in answer.err
+
+
+def test_a_folder_of_reports_becomes_two_lists(gpumap):
+    """A node without a device, one whose report is cut off, and one that another command wrote."""
+    folder = gpumap.folder / "checks"
+    folder.mkdir()
+    sound = gpumap.fake(script({}, latency=5e-6))
+    within = ("--within", "50s", "--output")
+    assert sound("preflight", "a->cuda0", *within, "checks/node1.json").code == 0
+    assert sound("preflight", "a->cuda9", *within, "checks/node2.json").code == 3
+    (folder / "node5.json").write_text((folder / "node1.json").read_text())
+    for path in (folder / "node1.json", folder / "node2.json"):  # as if of a machine
+        path.write_text(signed(json.loads(path.read_text()) | {"simulated": False}))
+    (folder / "node3.json").write_text((folder / "node1.json").read_text()[:2000])
+    assert sound("check", "a->cuda0", "--output", "checks/node4.json").code == 0
+    answer = gpumap("report", "--nodes", "checks")
+    assert answer.code == 0, answer.err
+    found = dict(re.findall(r"^ *(node\d) +(\S+)", answer.out, re.MULTILINE))
+    unknown = dict.fromkeys(("node3", "node4", "node5"), "cannot-tell")  # node5 is simulated
+    assert found == {"node1": "fit", "node2": "missing"} | unknown
+    assert (folder / "passing.txt").read_text() == "node1\n"
+    assert (folder / "failing.txt").read_text() == "node2\nnode3\nnode4\nnode5\n"
+    assert answer.out.startswith("1 of 5 nodes are fit\n")

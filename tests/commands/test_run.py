@@ -15,10 +15,8 @@ import psutil
 import pytest
 from flat_report import loads
 from ranks import ALLOWED, SHOW, lives, two_cores
-from shell import LIMIT, Answer, until
-from tables import table
+from shell import LIMIT, Answer, ended, until
 
-TABLE = table(__file__)
 PYTHON = sys.executable
 TWO = "a->cpu0;b->cpu0"  # works on one core, too
 QUIET = ("run", "--quiet")
@@ -34,11 +32,6 @@ def noted(gpumap, count):
 
 def started(gpumap, *arguments, **streams):
     return gpumap.start([gpumap.command, *arguments], **streams)
-
-
-def ended(process):
-    out, err = process.communicate(timeout=LIMIT)
-    return Answer(process.returncode, out.decode(), err.decode())
 
 
 def variables(gpumap, *arguments, **env):
@@ -113,25 +106,6 @@ def test_who_fails_is_shown_with_its_last_five_lines(gpumap):
     assert answer.err == f"error: a (rank 0, cpu0) ended with exit code 1\n{last}"
 
 
-GRANDCHILD = TABLE["grandchild"]
-
-
-@pytest.mark.parametrize("how", GRANDCHILD)
-def test_no_grandchild_is_left(gpumap, how):
-    """Also one that made a session of its own, dropped its environment, and was orphaned."""
-    child = [*GRANDCHILD[how], PYTHON, "-c", NOTE + SLEEP]
-    code = (
-        "import os, pathlib, subprocess, time\n"
-        f"child = subprocess.Popen({child})\n"
-        "while not list(pathlib.Path().glob('pid-*')): time.sleep(0.01)\n"
-        "os._exit(0)"
-    )
-    answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-    assert answer == Answer(0, "", "")
-    (pid,) = noted(gpumap, 1)
-    assert not lives(pid)
-
-
 def test_what_was_there_before_is_left_alone(gpumap):
     """Who was a child of the shell that became gpumap is none of its business."""
     script = f"{PYTHON} -c '{SLEEP}' >/dev/null 2>&1 & echo $! > other; "
@@ -157,16 +131,8 @@ sleep "$1"
 
 
 def living(mark):
-    """Return the processes that have `mark` in their command line."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes().split(b"\0")
-        except OSError:  # it has ended
-            continue
-        if mark.encode() in words:
-            found.append(int(file.parent.name))
-    return found
+    every = psutil.process_iter(["cmdline"])
+    return [each.pid for each in every if mark in (each.info["cmdline"] or ())]
 
 
 @pytest.mark.parametrize("number", range(int(os.environ.get("GPUMAP_KILLS", "3"))))
@@ -197,16 +163,11 @@ def test_nothing_is_left_where_the_process_that_runs_it_all_is_killed(gpumap):
     assert answer.err.startswith("error: gpumap was ended by SIGKILL: ")
 
 
-FLOODS = {  # what each process writes again and again, and how often
-    "lines": (b"x" * 1023 + b"\n", 64, 1600),
-    "no end of a line": (b"x", 65536, 800),
-}
-
-
-@pytest.mark.parametrize("kind", FLOODS)
-def test_a_flood_takes_no_memory(gpumap, kind):
+@pytest.mark.parametrize(("text", "many", "times"), [
+    (b"x" * 1023 + b"\n", 64, 1600), (b"x", 65536, 800),
+], ids=["lines", "no end of a line"])  # fmt: skip
+def test_a_flood_takes_no_memory(gpumap, text, many, times):
     """A hundred megabytes of each pass through, none is lost, and the launcher stays as it is."""
-    text, many, times = FLOODS[kind]
     code = f"import os\nfor _ in range({times}): os.write(1, {text!r} * {many})"
     process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code, stderr=None)
     (worker,) = until(psutil.Process(process.pid).children)
@@ -227,8 +188,8 @@ def test_each_stream_goes_where_it_belongs(gpumap):
     """As the bytes that it is; a last line without its end is ended. Nothing is read."""
     code = r"import os; os.write(1, b'\xff\xfe\x00\x80\n'); os.write(2, b'err'); os.read(0, 1)"
     process = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-    out, err = process.communicate(timeout=LIMIT)
-    assert (process.returncode, out, err) == (0, b"[a] \xff\xfe\x00\x80\n", b"[a] err\n")
+    assert process.communicate(timeout=LIMIT) == (b"[a] \xff\xfe\x00\x80\n", b"[a] err\n")
+    assert process.returncode == 0
 
 
 def test_lines_of_both_streams_are_whole_and_none_is_lost(gpumap):
@@ -265,9 +226,8 @@ def test_a_file_for_each_stream(gpumap):
 ])  # fmt: skip
 def test_more_files_than_may_be_open(gpumap, files, given, said):
     (gpumap.folder / "many").write_text(";".join(f"n{number}->cpu0" for number in range(40)))
-    limited = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, "
-    limited += f"{files})); os.execv(sys.argv[1], sys.argv[1:])"
-    answer = gpumap.run([PYTHON, "-c", limited, gpumap.command, *QUIET, *given, "--", "true"])
+    limited = ("sh", "-c", f'ulimit -n {files}; exec "$@"', "sh")
+    answer = gpumap.run([*limited, gpumap.command, *QUIET, *given, "--", "true"])
     assert answer.code == 2
     assert re.search(rf"^error: {said}.*Too many open files\n  fix: ", answer.err)
 
@@ -366,7 +326,8 @@ def test_a_run_in_a_run_hears_a_signal_once(gpumap):
 
 
 def test_a_daemon_that_is_left_is_asked_to_end(gpumap):
-    code = f"(setsid sh -c '{ASKED}' &); while [ ! -e up ]; do sleep 0.01; done"
+    """Though it made a session of its own, dropped its environment, and was orphaned."""
+    code = f"(setsid env -i sh -c '{ASKED}' &); while [ ! -e up ]; do sleep 0.01; done"
     answer = gpumap(*QUIET, "--grace", "20s", "a->cpu0", "--", "sh", "-c", code)
     assert (answer.code, "[a] asked\n" in answer.out) == (0, True)
 

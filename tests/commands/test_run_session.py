@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from mpi_jobs import tmpdir
 from ranks import measures, two_cores
-from shell import BIN, LIMIT, until
+from shell import BIN, ended, until
 from tables import table
 
 TABLE = table(__file__)
 PYTHON = (BIN / "gpumap").read_text().partition("\n")[0].removeprefix("#!")
 EXAMPLE = TABLE["example"]
-TWO = "RULE=BSP\nDEVICES=cpu0,cpu1\n"
+MODEL = "--network models.modelfile:ModelClass"
+TO_BOTH = "--map 'dev0->cuda0;dev1->cuda1' --comm local"
 TRAIN = f"{shlex.quote(PYTHON)} -P -m gpumap bench train"
 # it ends where nothing disturbs, and has time where something does
 ENDS = ("--budget", "12s", "--precision", "50%")
-SHORT = ("--preset", "mlp-small", *ENDS, "--timeout", "60s", "--format", "plain")
 OWN = Path(__file__).parents[2] / "examples" / "own_network.py"
 
 
@@ -43,17 +43,12 @@ def test_how_bsp_exchanges(session, line, call, noted):
     assert (answer.err != "") == noted
 
 
-MODEL = "--network models.modelfile:ModelClass"
-TO_BOTH = "--map 'dev0->cuda0;dev1->cuda1' --comm local"
-CALLS = [  # text, words, the call
+@pytest.mark.parametrize(("text", "words", "call"), [
     (EXAMPLE.replace("BSP", "EASGD"), ("--backend", "cupy", "--", "--rule", "gosgd"),
      f"{TRAIN} {TO_BOTH} --rule easgd {MODEL} --backend cupy --rule gosgd"),  # the last one counts
     ("RULE=BSP\nDEVICES=cpu0,opencl0:0.1", (),
      f"{TRAIN} --map 'dev0->cpu0;dev1->opencl0:0.1' --comm local --rule bsp"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "words", "call"), CALLS, ids=range(len(CALLS)))
+], ids=range(2))  # fmt: skip
 def test_the_call_that_a_dry_run_prints(session, text, words, call):
     answer = session(text, "--dry-run", "--quiet", *words)
     assert (answer.code, answer.err) == (0, "")
@@ -83,8 +78,9 @@ def test_a_session_trains_a_class_of_its_folder(gpumap, session):
     """MODELFILE is a module beside it, as in Theano-MPI; its name disturbs no other module."""
     shutil.copy(OWN, gpumap.folder / "modelfile.py")
     (gpumap.folder / "click.py").write_text("raise SystemExit('not me')")
-    text = f"{TWO}MODELFILE=modelfile\nMODELCLASS=Logistic\nBSP_EXCH_STRATEGY=ar"
-    answer = session(text, "--quiet", "--", *SHORT[2:])
+    text = "RULE=BSP\nDEVICES=cpu0,cpu1\nMODELFILE=modelfile\nMODELCLASS=Logistic\n"
+    given = ("--quiet", "--", *ENDS, "--timeout", "60s", "--format", "plain")
+    answer = session(f"{text}BSP_EXCH_STRATEGY=ar", *given)
     assert (answer.code, answer.err) == (0, ""), answer
     assert "modelfile:Logistic" in answer.out
     assert "host" in answer.out
@@ -98,6 +94,5 @@ def test_the_process_becomes_the_training(gpumap):
     until(lambda: measures(process.pid), process)
     assert b"\0bench\0train\0" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130
-    assert b"interrupted" in out
+    answer = ended(process)
+    assert (answer.code, "interrupted" in answer.out) == (130, True)

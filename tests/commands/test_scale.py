@@ -6,9 +6,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from backends.frameworks import needs
 from flat_report import loads
 from ranks import ALLOWED, ROOT, needs_mpirun, two_cores
-from shell import until
+from shell import ended, until
 
 from gpumap.app.scaling import _judged
 from gpumap.model import Estimate, replace
@@ -34,10 +35,10 @@ while given["RANK"] == "0" and time.thread_time() < 0.8:
 pytestmark = two_cores
 
 
-def scaled(gpumap, *options, code="pass", map_=TWO, budget="1ms", **env):
+def scaled(gpumap, *options, code="pass", budget="1ms", **env):
     """Return the answer and the report; by default of one turn."""
     command = ["--budget", budget, "--output", "r.json", "--", sys.executable, "-c", code]
-    answer = gpumap("scale", map_, *options, *command, **env)
+    answer = gpumap("scale", TWO, *options, *command, **env)
     return answer, loads((gpumap.folder / "r.json").read_text())
 
 
@@ -106,10 +107,9 @@ def test_mpirun_starts_the_ranks_of_a_program_of_mpi(gpumap):
     starts = "mpirun --bind-to none --oversubscribe -n $GPUMAP_COUNT"
     starts += f" {gpumap.command} exec -- sh -c '{inner}'"
     options = (TWO, "--budget", "1ms", "--inconclusive", "pass")
-    answer = gpumap("scale", *options, "--", "sh", "-c", starts, **ROOT)
-    both = ["a of 2", "b of 2"]
+    assert gpumap("scale", *options, "--", "sh", "-c", starts, **ROOT).code == 0
     told = sorted((gpumap.folder / "told").read_text().splitlines())
-    assert (answer.code, told) == (0, sorted(["a of 1", *both, *both]))
+    assert told == ["a of 1", "a of 2", "a of 2", "b of 2", "b of 2"]
 
 
 def test_turns_go_up_and_down(gpumap):
@@ -190,13 +190,42 @@ def test_a_program_without_an_interpreter_is_no_fault_of_gpumaps(gpumap):
 
 
 def test_an_interrupt_keeps_what_was_measured(gpumap):
-    command = [gpumap.command, "scale", TWO, "--output", "r.json", "--"]
-    code = "import os, time\nopen('told', 'a').write('x')\ntime.sleep(0.05 if len(open('told').read()) < 4 else 60)"  # noqa: E501 - a program
-    process = gpumap.start([*command, sys.executable, "-c", code])
-    until(lambda: len((gpumap.folder / "told").read_text()) > 3 if (gpumap.folder / "told").exists()
-          else False, process)  # fmt: skip
+    fourth = "[ $(wc -l < told) -lt 4 ] || { touch begun; exec sleep 60; }"
+    command = [gpumap.command, "scale", TWO, "--output", "r.json", "--", "sh", "-c"]
+    process = gpumap.start([*command, f"echo >> told; {fourth}"])
+    until((gpumap.folder / "begun").exists, process)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    assert ended(process).code == 130
     report = loads((gpumap.folder / "r.json").read_text())
-    assert (process.returncode, report["status"]) == (130, "interrupted")
+    assert report["status"] == "interrupted"
     assert sum(len(step["runs"]) for step in report["scaling"]["steps"]) >= 1
+
+
+DDP = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+torch.manual_seed(0)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(64, 8))
+step = torch.optim.SGD(model.parameters(), lr=0.01)
+rank, ranks = dist.get_rank(), dist.get_world_size()
+for batch in torch.randn(512, 64)[rank::ranks].split(128 // ranks):
+    step.zero_grad()
+    model(batch).square().mean().backward()
+    step.step()
+dist.destroy_process_group()
+open(f"done-{rank}-of-{ranks}", "a").write(".")
+"""
+
+
+@needs("torch")
+def test_a_program_of_torchs_own_ranks_has_as_many_as_there_are_names(gpumap):
+    """A first run on both names, and then a turn."""
+    given = ("--ranks", "--inconclusive", "pass")
+    answer, report = scaled(gpumap, *given, code=DDP, PYTHONWARNINGS="ignore")
+    assert answer.code == 0, answer.err
+    done = {path.name: path.read_text() for path in gpumap.folder.glob("done-*")}
+    assert done == {"done-0-of-1": ".", "done-0-of-2": "..", "done-1-of-2": ".."}
+    assert [len(step["runs"][0]["worked_s"]) for step in report["scaling"]["steps"]] == [1, 2]

@@ -31,7 +31,6 @@ def test_two_names_of_one_device_are_one(gpumap):
 
 
 def test_real_devices(gpumap):
-    """A core's bytes and products are right."""
     answer = gpumap("selftest", "a->cpu0", "--budget", "6", "--format", "json")
     found = report(answer)
     (of_a,) = found["alarms"]

@@ -1,4 +1,4 @@
-"""Ranks and devices that say nothing: each of these tests waits out a limit, and computes nothing.
+"""What says nothing: each of these tests waits out a limit, and computes nothing.
 
 So several run at once (`make alone`).
 """
@@ -15,6 +15,15 @@ from ranks import by_mpirun, measuring, needs_mpi
 from scripts import script
 
 CORES = "a->cpu0;b->cpu1"
+SLOW = """
+import time
+
+class Net:
+    parameters, batch, gradients = [], print, print
+
+    def __init__(self):
+        time.sleep(1000)
+"""
 
 
 def test_names_of_a_device_that_hangs_are_not_used(gpumap):
@@ -23,6 +32,14 @@ def test_names_of_a_device_that_hangs_are_not_used(gpumap):
     found = json.loads(answer.out)["result"]["diagnoses"]
     assert [one["findings"][0]["code"] for one in found] == ["GM202", "GM202"]
     assert answer.code == 3
+
+
+def test_a_network_that_does_not_load_ends_with_the_time_limit(gpumap):
+    (gpumap.folder / "slow.py").write_text(SLOW)
+    given = ("--map", "a->cpu0", "--comm", "local", "--timeout", "2s")
+    answer = gpumap("bench", "train", "--network", "slow:Net", *given)
+    assert answer.code == 124
+    assert "the time limit of 2 s was reached" in answer.err
 
 
 @needs_mpi

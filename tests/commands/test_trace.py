@@ -7,10 +7,10 @@ from collections import Counter
 from textwrap import dedent
 
 import pytest
-from flat_report import loads
+from refusals import refusal
 from report_schema import checked
 from scripts import script as devices
-from shell import LIMIT, until
+from shell import ended, until
 from tables import table
 
 from gpumap.app import tracing
@@ -26,48 +26,33 @@ with gpumap.open("a->cpu0") as context:
 
 @pytest.fixture
 def run(gpumap):
-    """Run a script by `gpumap trace`: its text, options before it, and what stands behind it."""
+    """Run a script by `gpumap trace`; return the answer, its traces, and what its errors are."""
 
-    def traced(text, *options, behind=(), name="script.py", **env):
-        (gpumap.folder / name).write_text(OPEN + dedent(text), encoding="utf-8")
-        return gpumap("trace", *options, name, *behind, **env)
-
-    return traced
-
-
-@pytest.fixture
-def traces(run, gpumap):
-    """Run a script, and return its answer and its traces; the report is what the schema says."""
-
-    def read(text, *options, **more):
-        answer = run(text, *options, "--output", "report.json", **more)
+    def traced(text, *options, behind=(), **env):
+        (gpumap.folder / "script.py").write_text(OPEN + dedent(text))
+        given = ("--output", "report.json", *options, "script.py", *behind)
+        answer = gpumap("trace", *given, **env)
         found = checked((gpumap.folder / "report.json").read_text())
         assert (found["kind"], found["exit_code"]) == ("trace", answer.code)
-        return answer, found["traces"]
+        return answer, found["traces"], [(e["code"], e["exit"]) for e in found["errors"]]
 
-    return read
+    return traced
 
 
 def ran(trace):
     return Counter((event["name"], event["device"]) for event in trace["events"])
 
 
-def codes(gpumap):
-    found = loads((gpumap.folder / "report.json").read_text())
-    return [(error["code"], error["exit"]) for error in found["errors"]]
-
-
 def test_json_on_stdout_comes_after_the_scripts_own(run):
-    """Whoever wants it alone takes --output."""
-    answer = run(f'print("mine")\n{ONE}', "--format", "json")
+    answer, _, _ = run(f'print("mine")\n{ONE}', "--format", "json")
     first, _, rest = answer.out.partition("\n")
     assert (answer.code, first) == (0, "mine")
     checked(rest)
 
 
-def test_tables_are_capped(traces):
+def test_tables_are_capped(run):
     """150 shapes: 100 rows are shown, and JSON has all events."""
-    answer, found = traces(
+    answer, found, _ = run(
         """
         with gpumap.open("a->cpu0;b->cpu0", policy="visible") as context:
             row = context.shared(np.ones((1, 1), "float32"), target="a")
@@ -89,20 +74,20 @@ def test_a_device_that_is_lost_ends_in_3(run, gpumap, waits):
     b = gpumap.dot(a, a)
     c = gpumap.dot(b, b)
     """
-    answer = run(dedent(text) + "c.numpy()" * waits, "--output", "report.json")
+    answer, _, errors = run(dedent(text) + "c.numpy()" * waits)
     assert answer.code == 3
-    assert {exit_ for _, exit_ in codes(gpumap)} == {3}
-    assert "device-lost" in dict(codes(gpumap))
+    assert {exit_ for _, exit_ in errors} == {3}
+    assert "device-lost" in dict(errors)
 
 
-def test_the_map_of_the_command_is_what_open_finds(traces, gpumap):
+def test_the_map_of_the_command_is_what_open_finds(run, gpumap):
     """By --map, of a file too, or the environment; a map in the script is the script's."""
     text = "with gpumap.open() as context: context.shared(ones, target=context.names[-1])"
     (gpumap.folder / "m").write_text("x->cpu0;y->cpu0")
-    _, (one,) = traces(text, "--map", "a->cpu0;b->cpu0")
-    _, (two,) = traces(text, "--map", "@m")
-    _, (env,) = traces(text, GPUMAP_CONTEXTS="z->cpu0")
-    _, (own,) = traces(ONE, "--map", "x->cpu0")
+    _, (one,), _ = run(text, "--map", "a->cpu0;b->cpu0")
+    _, (two,), _ = run(text, "--map", "@m")
+    _, (env,), _ = run(text, GPUMAP_CONTEXTS="z->cpu0")
+    _, (own,), _ = run(ONE, "--map", "x->cpu0")
     names = [[name for _, name in ran(each)] for each in (one, two, env, own)]
     assert names == [["b"], ["y"], ["z"], ["a"]]
 
@@ -115,12 +100,12 @@ def test_a_script_runs_as_by_python_alone(run, gpumap, end):
     (gpumap.folder / "beside.py").write_text("WORD = 'its neighbour'")
     behind = ("--map", "x", "--help")
     text = f"{TEXTS['self']}{ONE}\n{end}"
-    answer = run(text, "--output", "report.json", behind=behind)
+    answer, _, errors = run(text, behind=behind)
     alone = gpumap.run([sys.executable, "script.py", *behind])
     own, said, _ = answer.err.partition("error: the script ended with exit code ")
     failed = bool(alone.code)
     assert (answer.code, own, bool(said)) == (failed, alone.err, failed)
-    assert codes(gpumap) == [("script", 1)] * failed
+    assert errors == [("script", 1)] * failed
     assert answer.out.startswith(alone.out)  # then a headline, and its names
     rest = answer.out.removeprefix(alone.out).partition("\n")[2]
     assert rest.startswith("Mapped name a to device ")
@@ -135,37 +120,36 @@ USES = TEXTS["uses"]
     (USES.format("'a->cpu64000'", "x"), 3, "absent"), ("print('no devices')", 1, "no-context"),
     (f"{ONE}\nimport os\nos._exit(0)", 1, "no-context"),
 ])  # fmt: skip
-def test_what_a_script_does_not_catch_is_its_own_mistake(run, gpumap, text, code, error):
+def test_what_a_script_does_not_catch_is_its_own_mistake(run, text, code, error):
     """With its traceback and exit 1; an absent device is no mistake."""
-    answer = run(text, "--output", "report.json")
-    assert (answer.code, codes(gpumap)) == (code, [(error, code)])
+    answer, _, errors = run(text)
+    assert (answer.code, errors) == (code, [(error, code)])
     assert ("Traceback" in answer.err) == (error != "no-context")
 
 
-def test_threads_are_waited_for(traces):
-    """What they do after the script's text is in the trace."""
-    _, (trace,) = traces(TEXTS["pool"])
+def test_threads_are_waited_for(run):
+    _, (trace,), _ = run(TEXTS["pool"])
     assert (ran(trace), trace["closed"]) == ({("upload", "a"): 5}, False)
 
 
 @pytest.mark.parametrize("text", [TEXTS["fork"], TEXTS["other"]], ids=["fork", "another program"])
-def test_the_traced_process_is_the_scripts_own(run, gpumap, text):
+def test_the_traced_process_is_the_scripts_own(run, text):
     """One that ends without a trace is not given that of a process which it has started."""
-    answer = run(f"{text}\nos._exit(0)", "--output", "report.json")
-    assert (answer.code, codes(gpumap)) == (1, [("no-context", 1)])
+    answer, _, errors = run(f"{text}\nos._exit(0)")
+    assert (answer.code, errors) == (1, [("no-context", 1)])
 
 
 def test_an_interrupted_script_leaves_its_trace(gpumap):
     end = "import os, time\nos.mkdir('begun')\ntime.sleep(600)"
     (gpumap.folder / "s.py").write_text(f"{OPEN}{ONE}\n{end}\n")
-    with gpumap.start([gpumap.command, "trace", "--output", "report.json", "s.py"]) as process:
-        until((gpumap.folder / "begun").exists, process)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=LIMIT)
+    process = gpumap.start([gpumap.command, "trace", "--output", "report.json", "s.py"])
+    until((gpumap.folder / "begun").exists, process)
+    process.send_signal(signal.SIGINT)
+    answer = ended(process)
     report = checked((gpumap.folder / "report.json").read_text())
-    assert (process.returncode, report["status"]) == (130, "interrupted")
+    assert (answer.code, report["status"]) == (130, "interrupted")
     assert ran(report["traces"][0]) == {("upload", "a"): 1}
-    assert out.endswith(b"\n\nstopped early (interrupted): partial results above\n")
+    assert answer.out.endswith("\n\nstopped early (interrupted): partial results above\n")
 
 
 def test_the_trace_is_written_before_the_libraries_of_its_contexts_end(run, gpumap):
@@ -181,7 +165,7 @@ def test_the_trace_is_written_before_the_libraries_of_its_contexts_end(run, gpum
         context = gpumap.open("a->cpu0")
         context.shared(ones, target="a")
     """
-    answer = run(text)
+    answer, _, _ = run(text)
     assert (answer.code, answer.err) == (0, "")
     told = [(gpumap.folder / name).read_text() for name in ("before", "between")]
     assert told == ["True", "True"]
@@ -190,9 +174,6 @@ def test_the_trace_is_written_before_the_libraries_of_its_contexts_end(run, gpum
 def test_without_a_folder_for_the_trace_the_fix_is_to_name_one(tmp_path, monkeypatch):
     """Python looks at TMPDIR, at three folders of the system, and where it stands."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    with pytest.raises(SourceError) as caught:
-        tracing._folder()
-    (found,) = caught.value.diagnostics
-    assert (found.message, "TMPDIR" in found.hint) == (
-        "there is no folder for the trace: No such file or directory", True,
-    )  # fmt: skip
+    found = refusal(SourceError, tracing._folder)
+    assert found.message == "there is no folder for the trace: No such file or directory"
+    assert "TMPDIR" in found.hint

@@ -7,25 +7,15 @@ from flat_report import loads
 from ranks import ALLOWED, two_cores
 from scripts import script
 
-PYTHON = sys.executable
 TWO = "dev0->cpu0;dev1->cpu1"
-FIRST = ALLOWED[0]
-# Works for 1.5 s on one core.
-ONE = f"""
-import os, sys, time
-os.sched_setaffinity(0, {{{FIRST}}})
-end = time.monotonic() + 1.5
-while time.monotonic() < end: pass
-"""
+BIND = f"import os, sys, time\nos.sched_setaffinity(0, {{{ALLOWED[0]}}})"
+ONE = f"{BIND}\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\n"
 WORK = "\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\n"
 
 
 def watched(gpumap, code, *options, map_=TWO):
-    """Watch a program of Python's; return the answer and what its report says of use."""
-    command = [map_, *options, "--output", "r.json", "--", PYTHON, "-c", code]
-    answer = gpumap("watch", *command)
-    report = loads((gpumap.folder / "r.json").read_text())
-    return answer, report
+    command = [map_, *options, "--output", "r.json", "--", sys.executable, "-c", code]
+    return gpumap("watch", *command), loads((gpumap.folder / "r.json").read_text())
 
 
 def verdicts(report):
@@ -37,9 +27,8 @@ def test_a_program_that_uses_one_of_two_cores(gpumap):
     answer, report = watched(gpumap, ONE)
     assert (answer.code, report["exit_code"]) == (0, 0)
     assert answer.out.startswith("dev1 was not used. ")
-    assert (report["headline"]["level"], verdicts(report)) == (
-        "below", {"dev0": "used", "dev1": "not-used"}
-    )  # fmt: skip
+    assert report["headline"]["level"] == "below"
+    assert verdicts(report) == {"dev0": "used", "dev1": "not-used"}
     first, second = report["utilisation"]["uses"]
     assert first["busy"] > second["busy"]
 
@@ -67,8 +56,7 @@ def test_expect_used_is_inconclusive_where_use_is_unknown(gpumap):
     ("os.abort()", 134, "was ended by SIGABRT"),
 ])  # fmt: skip
 def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, code, said):
-    program = f"import os, time; os.sched_setaffinity(0, {{{FIRST}}})\n{WORK}{end}"
-    answer, report = watched(gpumap, program, map_="dev0->cpu0")
+    answer, report = watched(gpumap, f"{BIND}{WORK}{end}", map_="dev0->cpu0")
     assert answer.code == code
     assert answer.out.startswith(f"The program {said} after ")
     assert verdicts(report) == {"dev0": "used"}
@@ -97,5 +85,4 @@ def test_streams_are_the_programs_own_and_the_result_comes_after(gpumap):
 
 def test_a_command_without_a_map_has_the_default_one(gpumap):
     answer = gpumap("watch", "--format", "json", "--", "true")
-    report = loads(answer.out)
-    assert (answer.code, report["map"]["source"]) == (0, "default")
+    assert (answer.code, loads(answer.out)["map"]["source"]) == (0, "default")

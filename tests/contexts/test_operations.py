@@ -90,26 +90,19 @@ class Tree:
         return target
 
 
-def computed(context, seed):
-    """Grow a tree, and check its numbers, its place and its transfers."""
-    before = len(context.trace)
-    tree = Tree(context, seed)
-    node = tree.grown(DEPTH)
-    bound = 1e-5 * max(np.abs(node.right).max(), 1.0) * SIDE**2
-    assert node.ours.target == node.where
-    assert np.abs(node.ours.numpy() - node.right).max() <= bound
-    events = context.trace[before:]
-    seen = [(e.name, e.device, e.nbytes) for e in events if e.kind == "transfer" and e.implicit]
-    assert seen == tree.implicit
-
-
 @pytest.mark.parametrize("map_", [FAKE, REAL])
 def test_random_expressions(map_, monkeypatch):
     """Each result is NumPy's, where the rule says, with no transfer too many."""
     monkeypatch.setitem(os.environ, "POCL_AFFINITY", "1")
     with opened(map_, "fake" if map_ == FAKE else None) as context:
         for seed in range(TREES):
-            computed(context, seed)
+            before, tree = len(context.trace), Tree(context, seed)
+            node = tree.grown(DEPTH)
+            bound = 1e-5 * max(np.abs(node.right).max(), 1.0) * SIDE**2
+            assert node.ours.target == node.where
+            assert np.abs(node.ours.numpy() - node.right).max() <= bound
+            moved = [e for e in context.trace[before:] if e.kind == "transfer" and e.implicit]
+            assert [(e.name, e.device, e.nbytes) for e in moved] == tree.implicit
 
 
 @pytest.mark.parametrize("device", ["cpu0", "opencl0:0"])

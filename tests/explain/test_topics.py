@@ -32,9 +32,9 @@ TREES = {
     str(file.relative_to(ROOT)): ast.parse(file.read_text(), file)
     for file in sorted(ROOT.rglob("*.py"))
 }
+NODES = [node for tree in TREES.values() for node in ast.walk(tree)]
 DEFS = SCHEMA["$defs"]
 FIGURES = DEFS["Metrics"]["properties"]
-LISTED = set(FIGURES)
 CASES = {*dot.CASES, *transfer.CASES, *chain.CASES, *allreduce.ALGORITHMS, *train.CASES}
 
 
@@ -42,18 +42,11 @@ def words(name, key):
     return set(DEFS[name]["properties"][key]["enum"])
 
 
-UNITS = {
-    "s": "in s;", "FLOP/s": "in FLOP/s;", "B/s": "in B/s;", "1": "without a unit;", "B": "in B;",
-    "1/s": "in 1/s;",
-}  # fmt: skip
-
-
 def names(kind):
     return {topic.name for topic in TOPICS if topic.kind == kind}
 
 
-def strings(trees):
-    nodes = (node for tree in trees for node in ast.walk(tree))
+def strings(nodes):
     return {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
@@ -61,46 +54,38 @@ def _first(node):
     return node.args[0] if node.args else next(k.value for k in node.keywords if k.arg == "code")
 
 
-def calls(tree, names):
-    every = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+def calls(names, nodes=NODES):
+    every = (n for n in nodes if isinstance(n, ast.Call))
     return [n for n in every if getattr(n.func, "id", getattr(n.func, "attr", None)) in names]
 
 
 @cache
-def makers():
+def given():
+    """Return the code of every diagnostic and reason, also where a function only passes it on."""
     made = {"Diagnostic", "Reason"}
-    functions = (n for t in TREES.values() for n in ast.walk(t) if isinstance(n, ast.FunctionDef))
-    passing = {
+    made |= {
         function.name
-        for function in functions
-        for call in calls(function, made)
+        for function in NODES
+        if isinstance(function, ast.FunctionDef)
+        for call in calls(made, ast.walk(function))
         if [ast.unparse(_first(call))] == [a.arg for a in function.args.args][:1]
     }
-    return made | passing
-
-
-def given():
-    known = makers()
-    return [_first(call) for tree in TREES.values() for call in calls(tree, known)]
+    return [_first(call) for call in calls(made)]
 
 
 def codes():
-    found = {node.value for node in given() if isinstance(node, ast.Constant)} | {ceilings.CODE}
-    nodes = (node for tree in TREES.values() for node in ast.walk(tree))
-    lines = (line for node in nodes if isinstance(node, ast.ClassDef) for line in node.body
+    lines = (line for node in NODES if isinstance(node, ast.ClassDef) for line in node.body
              if isinstance(line, ast.Assign | ast.AnnAssign))  # fmt: skip
     named = [line.value for line in lines if re.match(r"code\b", ast.unparse(line))]
-    texts = {node.value for node in named if isinstance(node, ast.Constant)}
-    return found | {text for text in texts if isinstance(text, str)}  # else a process's exit code
+    return strings([*given(), *named]) | {ceilings.CODE}
 
 
 def parameters():
     """Return every kind of memory, mode and pattern of copies, who exchanges, and how it trains."""
     dicts = (node for node in ast.walk(TREES["bench/transfer.py"]) if isinstance(node, ast.Dict))
     pairs = (pair for node in dicts for pair in zip(node.keys, node.values, strict=True))
-    found = {value.value for key, value in pairs
-             if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
-             and key.value in ("memory", "mode", "pattern")}  # fmt: skip
+    told = ("memory", "mode", "pattern")
+    found = strings(value for key, value in pairs if getattr(key, "value", None) in told)
     (family,) = train.SPEC.families
     training = {*family.keys, *RULES, *get_args(get_type_hints(jobs.Scaling)["how"])} - {"comm"}
     training |= {*SPLITS} - {"balanced"}  # the default is in no id
@@ -116,7 +101,7 @@ def test_every_code_is_a_literal_where_it_is_made():
 
 
 @pytest.mark.parametrize(("kind", "listed"), [
-    ("metric", LISTED), ("cause", words("Explanation", "cause") | {*scaling.CAUSES}),
+    ("metric", {*FIGURES}), ("cause", words("Explanation", "cause") | {*scaling.CAUSES}),
     ("cause", {*bottlenecks.CAUSES, *transfer_causes.CAUSES, *scaling.CAUSES}),
     ("flag", set(DEFS["Measurement"]["properties"]["flags"]["items"]["enum"])),
     ("mark", words("SampleMark", "mark")), ("row status", words("Measurement", "status")),
@@ -140,10 +125,10 @@ CONCEPTS = ("map", "control", "block", "reference", "ideal", "hardware", "reside
 
 def test_what_is_made_has_a_topic_and_what_is_listed_is_made():
     """Marks of samples, metrics, columns, concepts; no topic stands twice for one meaning."""
-    marks = [call.args[1] for tree in TREES.values() for call in calls(tree, {"SampleMark"})]
-    reported = strings(tree for name, tree in TREES.items() if name.startswith(("bench/", "fit")))
-    assert {mark.value for mark in marks if isinstance(mark, ast.Constant)} <= names("mark")
-    assert LISTED - reported == set()
+    trees = [tree for name, tree in TREES.items() if name.startswith(("bench/", "fit"))]
+    reported = strings(node for tree in trees for node in ast.walk(tree))
+    assert strings(call.args[1] for call in calls({"SampleMark"})) <= names("mark")
+    assert FIGURES.keys() - reported == set()
     assert [column for every in LISTS for column in every if not named(column)] == []
     keys = [(topic.kind, topic.name) for topic in TOPICS]
     assert [w for w in CONCEPTS if not {t.kind for t in named(w)} & {"concept", "metric"}] == []
@@ -160,7 +145,8 @@ def test_a_topic_is_a_line_and_sentences():
     texts = {topic.name: topic.text for topic in TOPICS if topic.kind == "metric"}
     better = ("lower is better", "higher is better", "neither high nor low is better")
     units = {name: figure["properties"]["unit"]["const"] for name, figure in FIGURES.items()}
-    assert [n for n, text in texts.items() if UNITS.get(units.get(n), "") not in text] == []
+    told = {name: f"in {unit};".replace("in 1;", "without a unit;") for name, unit in units.items()}
+    assert [name for name, text in texts.items() if told[name] not in text] == []
     assert [n for n, text in texts.items() if sum(b in text for b in better) != 1] == []
     texts = {t.name: f"{t.summary} {t.text}" for t in TOPICS if t.kind == "report status"}
     for code, status in STATUS.items():
@@ -178,7 +164,7 @@ def well_formed(topic):
 def known():
     """Return every word that the source has: literals, keys of the schema, commands."""
     keys = set(re.findall(r'"([a-z_0-9]+)":', json.dumps(SCHEMA)))
-    return strings(TREES.values()) | keys | set(cli.COMMANDS)
+    return strings(NODES) | keys | set(cli.COMMANDS)
 
 
 def test_a_topic_names_nothing_that_does_not_exist():

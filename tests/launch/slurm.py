@@ -9,7 +9,9 @@ import socket
 import subprocess
 import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
+
+import pytest
+from mpi_jobs import run
 
 LIMIT = 60.0  # seconds in which a daemon answers
 _FOLDERS = "/usr/sbin", "/usr/bin"
@@ -36,16 +38,7 @@ PartitionName=p Nodes={host} Default=YES OverSubscribe=FORCE:4 State=UP
 """
 
 
-def missing():
-    """Return why there can be no Slurm here; None: there can."""
-    if os.getuid():
-        return "slurmd takes root"
-    lacking = [name for name in PROGRAMS if program(name) is None]
-    return f"no {lacking[0]}: apt-get install slurm-wlm munge" if lacking else None
-
-
 def program(name):
-    """Return the path of one of Slurm's programs."""
     return shutil.which(name, path=os.pathsep.join((os.environ["PATH"], *_FOLDERS)))
 
 
@@ -65,8 +58,15 @@ def until(true, log):
 
 @contextmanager
 def node(folder, more=""):
-    """Start the daemons, with `more` lines of configuration; give the variables for srun."""
-    folder = Path(folder)
+    """Start the daemons, with `more` lines of configuration; give the variables for srun.
+
+    Where there can be no Slurm, the test is skipped.
+    """
+    if os.getuid():
+        pytest.skip("slurmd takes root")
+    for name in PROGRAMS:
+        if program(name) is None:
+            pytest.skip(f"no {name}: apt-get install slurm-wlm munge")
     for name in ("state", "spool"):
         (folder / name).mkdir()
     folder.chmod(0o755)  # munged refuses a socket that clients cannot reach
@@ -77,7 +77,6 @@ def node(folder, more=""):
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
     env = {"SLURM_CONF": str(conf)}
-    log = folder / "daemons.log"
     calls = (
         ("munged", "--foreground", "--force", f"--key-file={key}", f"--socket={sock}",
          f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log",
@@ -85,15 +84,14 @@ def node(folder, more=""):
         ("slurmctld", "-D", "-i", "-f", str(conf)),
         ("slurmd", "-D", "-f", str(conf)),
     )  # fmt: skip
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     daemons = []
     try:
-        with log.open("wb") as out:
-            for name, *words in calls:
-                call = [program(name), *words]
-                streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out}
-                daemons.append(subprocess.Popen(call, env=os.environ | env, **streams))
-                if name == "munged":
-                    until(sock.exists, folder / "munged.log")
+        for name, *words in calls:
+            call = [program(name), *words]
+            daemons.append(subprocess.Popen(call, env=os.environ | env, **streams))
+            if name == "munged":
+                until(sock.exists, folder / "munged.log")
         until(lambda: state(env) == "idle", folder / "slurmctld.log")
         yield env
     finally:
@@ -106,8 +104,4 @@ def node(folder, more=""):
 
 
 def state(env):
-    """Return the state of the node, as sinfo has it."""
-    call = [program("sinfo"), "--noheader", "--format=%T"]
-    done = subprocess.run(call, env=os.environ | env, capture_output=True, text=True, timeout=LIMIT,
-                          check=False)  # fmt: skip
-    return done.stdout.strip()
+    return run([program("sinfo"), "--noheader", "--format=%T"], **env).stdout.strip()

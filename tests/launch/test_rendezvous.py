@@ -24,6 +24,7 @@ if int(ranks) > 1:
     met.wait(int(rank), int(ranks), claim, 60.0)
 os.execvp("sh", ["sh", "-c", "echo left; read line"])
 """
+MINE = Claim("a", "cuda0", "GPU-0", os.getpid())
 
 
 class Node:
@@ -55,10 +56,6 @@ def node(tmp_path):
         process.communicate()
 
 
-def claim(name="a", ref="cuda0", device="GPU-0"):
-    return Claim(name, ref, device, os.getpid())
-
-
 def test_a_claim_lasts_as_long_as_its_process_whatever_program_that_is(node):
     """Who comes later drops it; a rank started anew takes its place."""
     process = node.start(1, "b", "cuda1", "GPU-1")
@@ -74,18 +71,17 @@ def test_a_claim_lasts_as_long_as_its_process_whatever_program_that_is(node):
 def test_a_command_that_ends_at_once_has_been_there(node):
     """Its line stays for those that have come, and wait."""
     met = node.meeting()
-    met.take(0, claim())
+    met.take(0, MINE)
     node.start(1, "b", "cuda1", "GPU-1", ranks=2).communicate()
-    assert met.wait(0, 2, claim(), 60.0) == 0
+    assert met.wait(0, 2, MINE, 60.0) == 0
 
 
 def test_the_rank_that_waits_names_the_one_that_was_refused(node):
-    """It has ended, and its line says what it wanted."""
     met = node.meeting()
-    met.take(0, claim())
+    met.take(0, MINE)
     process = node.start(1, "b", "cuda1", "GPU-0", ranks=2)
     assert process.wait(60.0) != 0
-    told = refusal(BusyError, met.wait, 0, 2, claim(), 60.0)
+    told = refusal(BusyError, met.wait, 0, 2, MINE, 60.0)
     assert f"process {process.pid}) have" in told.message
 
 
@@ -98,11 +94,11 @@ def test_the_rank_that_waits_names_the_one_that_was_refused(node):
 def test_two_ranks_have_one_device_only_where_the_map_says_so(node, name, ref, device, busy):
     process = node.start(1, name, ref, device)
     met = node.meeting()
-    met.take(0, claim())
+    met.take(0, MINE)
     if not busy:
-        assert met.wait(0, 2, claim(), 60.0) == 0
+        assert met.wait(0, 2, MINE, 60.0) == 0
         return
-    told = refusal(BusyError, met.wait, 0, 2, claim(), 60.0)
+    told = refusal(BusyError, met.wait, 0, 2, MINE, 60.0)
     who = f"local rank 1 ({name}->{ref}, process {process.pid}) have one device: GPU-0"
     assert told.message == f"local rank 0 (a->cuda0, process {os.getpid()}) and {who}"
 
@@ -112,13 +108,13 @@ def test_who_does_not_come_is_counted(node, ranks):
     """The lines that are there are looked at, not all that could be."""
     node.start(2, "c", "cuda2", "GPU-2")
     met = node.meeting()
-    met.take(0, claim())
-    assert met.wait(0, ranks, claim(), 0.0) == ranks - 2
+    met.take(0, MINE)
+    assert met.wait(0, ranks, MINE, 0.0) == ranks - 2
 
 
 def test_a_rank_is_there_once(node):
     process = node.start(0, "b", "cuda1", "GPU-1")
-    told = refusal(BusyError, node.meeting().take, 0, claim())
+    told = refusal(BusyError, node.meeting().take, 0, MINE)
     assert told.message == f"process {process.pid} (b) is local rank 0 of this job, too"
 
 
@@ -131,7 +127,6 @@ def test_what_is_no_claim_of_this_job_is_none(node, name, job):
 
 @pytest.mark.parametrize("plant", ["link", "hard link", "folder", "fifo"])
 def test_no_file_but_a_plain_one_of_the_users_own_is_opened(node, plant, tmp_path):
-    """What a link names stays as it is."""
     node.meeting()
     victim = tmp_path / "victim"
     victim.write_text("kept")
@@ -169,5 +164,5 @@ def test_a_private_folder_that_is_not_on_this_node_is_not_used(node, place, tmp_
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(rendezvous, "_TEMPORARY", str(tmp_path / "tmp"))
     node.env["XDG_RUNTIME_DIR"] = place if place == "." else str(tmp_path / place)
-    node.meeting().take(0, claim())
+    node.meeting().take(0, MINE)
     assert len(list((tmp_path / "tmp" / node.folder.name).iterdir())) == 1
