@@ -43,30 +43,23 @@ class RuntimeFailure(RuntimeError):
     status = 46
 
 
-class _Runtime:
-    """Stands in for cupy.cuda.runtime; it has no memGetInfo: that would open a context."""
+def runtime_of(*devices, broken=(), has=()):
+    """Stand in for cupy.cuda.runtime, without memGetInfo: that would open a context."""
 
-    CUDARuntimeError = RuntimeFailure
-    cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100  # noqa: N815 - CuPy's own names
-    cudaDevAttrHostNativeAtomicSupported = 86  # noqa: N815
-
-    def __init__(self, *devices, broken=(), has=()):
-        self.devices, self.broken, self.has = devices, broken, has
-        self.getDeviceCount = lambda: len(devices)
-        self.driverGetVersion = lambda: 13000
-        self.deviceGetPCIBusId = lambda ordinal: devices[ordinal][1]
-
-    def deviceGetAttribute(self, attribute, ordinal):  # noqa: N802
-        assert ordinal < len(self.devices)
-        return int(attribute in self.has)
-
-    def getDeviceProperties(self, ordinal):  # noqa: N802
-        if ordinal in self.broken:
+    def properties(ordinal):
+        if ordinal in broken:
             raise RuntimeFailure(f"busy \x1b[2J{ordinal}")
-        name, _, uuid = self.devices[ordinal]
+        name, _, uuid = devices[ordinal]
         raw = bytes.fromhex(uuid.replace("-", ""))
         return {"name": name.encode(), "uuid": raw, "totalGlobalMem": 140 * GIB,
                 "multiProcessorCount": 132, "major": 9, "minor": 0}  # fmt: skip
+
+    return SimpleNamespace(
+        CUDARuntimeError=RuntimeFailure, cudaDevAttrPageableMemoryAccessUsesHostPageTables=100,
+        cudaDevAttrHostNativeAtomicSupported=86, getDeviceCount=lambda: len(devices),
+        driverGetVersion=lambda: 13000, deviceGetPCIBusId=lambda ordinal: devices[ordinal][1],
+        deviceGetAttribute=lambda which, _: int(which in has), getDeviceProperties=properties,
+    )  # fmt: skip
 
 
 NONE_LISTED = CudaDriver(0, 13000, ())
@@ -97,7 +90,7 @@ def ask(monkeypatch):
 
 def test_two_devices_are_joined_with_nvml_by_identity(ask):
     """The index of one is not the index of the other; memory that is free comes from NVML."""
-    probe = ask(_Runtime(*BOTH))
+    probe = ask(runtime_of(*BOTH))
     first, second = probe.devices
     assert (probe.usable, probe.fix, probe.notes) == (True, None, ())
     assert (first.ref.index, first.pci, first.uuid) == (0, "0000:9e:00.0", f"GPU-{ONES}")
@@ -112,16 +105,16 @@ def test_two_devices_are_joined_with_nvml_by_identity(ask):
 @pytest.mark.parametrize("attribute", [100, 86])
 def test_a_host_that_shares_its_page_tables_is_told(ask, attribute):
     """Its copies go by another way than the PCIe link that NVML tells of."""
-    device = ask(_Runtime(*BOTH, has=(attribute,))).devices[0]
+    device = ask(runtime_of(*BOTH, has=(attribute,))).devices[0]
     assert device.facts["host_page_tables"] is True
     assert limit([device]) is None
-    assert limit([ask(_Runtime(*BOTH)).devices[0]]) is not None
+    assert limit([ask(runtime_of(*BOTH)).devices[0]]) is not None
 
 
 @pytest.mark.parametrize("status", [None, 9])  # pynvml is not there; nor is the driver
 def test_without_nvml(ask, status):
     """What CUDA tells without a context is there; what is free is not known."""
-    device = ask(_Runtime(*BOTH), nvml=NvmlUnavailable("x", status=status)).devices[0]
+    device = ask(runtime_of(*BOTH), nvml=NvmlUnavailable("x", status=status)).devices[0]
     assert (device.pci, device.uuid) == ("0000:9e:00.0", f"GPU-{ONES}")
     assert (device.memory_total, device.memory_free) == (140 * GIB, None)
     assert device.facts == {"compute_capability": "9.0", "mig": False}
@@ -131,23 +124,23 @@ def test_without_nvml(ask, status):
 def test_a_broken_device_does_not_hide_the_others(ask):
     """Errors are notes, or the reason where no device works; all texts stay as they are."""
     lost = NvmlGpu(2, "580.65.06", problem="a GPU is lost: it has fallen off the bus")
-    probe = ask(_Runtime(*BOTH, broken={0}), nvml=(SECOND, FIRST, lost))
+    probe = ask(runtime_of(*BOTH, broken={0}), nvml=(SECOND, FIRST, lost))
     assert [str(device.ref) for device in probe.devices] == ["cuda1"]
     assert probe.notes == (
         "cuda0: busy \x1b[2J0",
         "cuda: NVML's GPU 2: a GPU is lost: it has fallen off the bus",
     )
-    probe = ask(_Runtime(*BOTH, broken={0, 1}))
+    probe = ask(runtime_of(*BOTH, broken={0, 1}))
     assert (probe.usable, probe.devices, bool(probe.fix)) == (False, (), True)
     assert probe.reason == "cuda0: busy \x1b[2J0; cuda1: busy \x1b[2J1"
-    assert ask(_Runtime((HOSTILE, "0000:9E:00.0", ONES))).devices[0].name == HOSTILE
+    assert ask(runtime_of((HOSTILE, "0000:9E:00.0", ONES))).devices[0].name == HOSTILE
 
 
 def test_a_mig_instance_has_its_own_identity_and_hardware(ask):
     """The driver knows which one it is; link and driver are those of its GPU."""
     own = (PARTS[1].uuid or "").removeprefix("MIG-")
     driver = CudaDriver(0, 13000, (CudaDevice("", "0000:9e:00.0", own),))
-    (device,) = ask(_Runtime(*PART), nvml=(SECOND, CUT), driver=driver).devices
+    (device,) = ask(runtime_of(*PART), nvml=(SECOND, CUT), driver=driver).devices
     assert device.uuid == PARTS[1].uuid
     assert device.hardware == {f"mig:{PARTS[1].uuid}"}
     assert (device.pci, device.memory_free) == ("0000:9e:00.0", GIB)
@@ -159,12 +152,12 @@ def test_a_mig_instance_has_its_own_identity_and_hardware(ask):
 )
 def test_an_instance_without_its_uuid_is_known_where_it_can_be_no_other(ask, parts, uuid, free):
     """The runtime gives it its GPU's; of two, what is free is not the GPU's memory."""
-    (device,) = ask(_Runtime(*PART), nvml=(replace(CUT, instances=parts),)).devices
+    (device,) = ask(runtime_of(*PART), nvml=(replace(CUT, instances=parts),)).devices
     assert (device.uuid, device.memory_free, device.facts["mig"]) == (uuid, free, True)
 
 
 def test_devices_that_the_variable_hides_are_said_beside_those_it_shows(ask):
-    probe = ask(_Runtime(BOTH[0]), CUDA_VISIBLE_DEVICES="1,7,0")
+    probe = ask(runtime_of(BOTH[0]), CUDA_VISIBLE_DEVICES="1,7,0")
     assert probe.usable
     assert probe.notes == (f'CUDA_VISIBLE_DEVICES=1,7,0: entry 2 ("7") {LATER}',)
     assert probe.fix is not None

@@ -26,11 +26,6 @@ from gpumap.bench.train_workers import LocalWorkers
 from gpumap.errors import OutOfMemory, QuestionError, Unsupported
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 
-
-class Native(SimpleNamespace):
-    __hash__ = object.__hash__
-
-
 needs_jax = needs("jax")
 
 
@@ -178,7 +173,7 @@ def test_a_core_of_jax_is_more_than_one_of_numpys(gpumap):
 
 def _accelerator(platform, version="", **more):
     client = SimpleNamespace(platform=platform, platform_version=f"PJRT C API\n{version}")
-    return Native(
+    return SimpleNamespace(
         client=client, platform=platform, local_hardware_id=1, id=1, device_kind="A board",
         memory_stats=lambda: {"bytes_limit": 1 << 30}, **more,
     )  # fmt: skip
@@ -186,7 +181,7 @@ def _accelerator(platform, version="", **more):
 
 def _found_of(monkeypatch, *natives, processor=True):
     """Return what the backend finds where JAX has these devices, and a processor or none."""
-    own = Native(client=SimpleNamespace(platform="cpu"), local_hardware_id=0, id=0)
+    own = SimpleNamespace(client=SimpleNamespace(platform="cpu"), local_hardware_id=0, id=0)
 
     def local_devices(backend=None):
         if backend and not processor:

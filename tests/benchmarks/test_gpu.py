@@ -14,39 +14,31 @@ from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import judge, proofs, steps, suites
 
 
-def estimate(low, high, unit="s"):
-    return {"value": (low + high) / 2, "low": low, "high": high, "unit": unit}
+def estimate(low, high):
+    return {"value": (low + high) / 2, "low": low, "high": high, "unit": "s"}
 
 
-def row(id_="dot.one", *, bench="dot", status="ok", passed=True, **more):
+def row(id_="dot.one", *, bench="dot", names="a", backend="cupy", passed=True, params=None, **more):
+    """Return a row of a report; a record has it flat."""
+    bound = [{"name": name, "device": "cuda:0", "backend": backend} for name in names]
+    params = params or {"size": 8, "dtype": "float32"}
+    case = {"id": id_, "bench": bench, "name": "one", "params": params, "bindings": bound}
     return {
-        "id": id_, "bench": bench, "case": "one", "params": {"size": 8, "dtype": "float32"},
-        "names": ["a"], "status": status, "reason": None, "flags": [], "samples": [1.0, 1.5],
+        "case": case, "status": "ok", "reason": None, "flags": [], "samples": {"seconds": [1.0]},
         "check": {"method": "float64 reference", "passed": passed, "max_error": 0.25, "bound": 1.0},
         "metrics": {"time": estimate(1.0, 2.0)}, **more,
     }  # fmt: skip
 
 
-def skipped(code, text="so it is"):
-    reason = {"code": code, "text": text}
-    return row("dot.many", status="skipped", reason=reason, check=None, metrics={}, samples=[])
-
-
-def nested(flat):
-    """Return a row of a record as a report has it."""
-    backend = flat.get("backend", "cupy")
-    bound = [{"name": name, "device": "cuda:0", "backend": backend} for name in flat["names"]]
-    of_case = {key: flat[key] for key in ("id", "bench", "params")}
-    taken = {"seconds": flat["samples"]} if flat["samples"] else None
-    return flat | {"case": {**of_case, "name": flat["case"], "bindings": bound}, "samples": taken}
+def skipped(code, id_="dot.many", **more):
+    given = {"status": "skipped", "reason": {"code": code, "text": "so it is"}, **more}
+    return row(id_, check=None, metrics={}, samples=None, **given)
 
 
 def report(*rows, code=0, errors=(), **more):
     problems = [{"diagnostic": error, "exit": code} for error in errors]
-    return {
-        "exit_code": code, "errors": problems, "result": {"measurements": list(map(nested, rows))},
-        **more,
-    }  # fmt: skip
+    found = {"measurements": rows}
+    return {"exit_code": code, "errors": problems, "result": found, **more}
 
 
 def timed(low, high, **more):
@@ -64,123 +56,50 @@ def test_each_file_of_the_tests_on_a_device_is_there():
     assert [file for file in suites.FILES if not (ROOT / file).is_file()] == []
 
 
-@pytest.mark.parametrize(("after", "before", "word"), [
-    (report(row()), [row()], judge.PASSED),
-    (report(QUEUED), [QUEUED], judge.PASSED),  # it has no time of its own
-    # apart by more than clocks and heat make of it: no failure; a script has no speed
-    (timed(3.0, 4.0), [BEFORE], judge.MOVED), (timed(2.01, 2.02), [BEFORE], judge.MOVED),
-    (timed(1.521, 1.531), [BEFORE], judge.PASSED),
-    (timed(3.0, 4.0, simulated=True), [BEFORE], judge.PASSED),
-    # of few samples: no ends to compare; what stands in for a device has none to lose
-    (report(FEW), [BEFORE], judge.FAILED),
-    (report(FEW, simulated=True), [BEFORE], judge.PASSED),
-    # a row that only one of them has cannot agree; nor can nothing
-    (report(row()), [], judge.FAILED),
-    (report(row()), [row(), row("other")], judge.FAILED),
-    # but for a size of the sweep that one run had no time for
-    (report(row(), {**row("other"), "params": {"pattern": "ladder"}}),
-     [row(), {**skipped("budget"), "id": "other", "params": {"pattern": "ladder"}}], judge.PASSED),
-])  # fmt: skip
-def test_a_second_run_agrees_if_every_interval_overlaps(after, before, word):
-    """Many rows with one reason are a count and two of them."""
-    verdict = judge.repeated(after, before)
-    assert verdict.word == word
-    if before == [row()]:
-        assert [pair["relation"] for pair in verdict.found["comparison"]] == ["overlap"]
-    many = judge.repeated(report(row("c")), [row("a"), row("b"), row("c"), row("d")])
-    assert many.why == ("measured in one run only (3): a, b and 1 more",)
+def second(found, *before):
+    return partial(judge.repeated, before=[*map(judge.short, before)]), found
 
 
-def left_out(code, **params):
-    return report(row(), {**skipped(code), "params": params})
+def left_out(**params):
+    return judge.measured, report(row(), skipped("budget", params=params))
 
 
-@pytest.mark.parametrize(("found", "word"), [
-    (report(QUEUED), judge.PASSED),
-    # a sweep may lack sizes where time is short; what was asked for may not
-    (left_out("budget", pattern="ladder"), judge.PASSED),
-    (left_out("budget", beside="ladder"), judge.PASSED),
-    (left_out("budget", pattern="alone"), judge.FAILED),
-    # a stand-in is slow, and may lack rows, but not all; on a device there is time for each
-    (report(row(), skipped("budget")), judge.FAILED),
-    (report(row(), skipped("budget"), simulated=True), judge.PASSED),
-    (report(skipped("budget"), simulated=True), judge.FAILED),
-    # no report, no row, no check, no time, an exit code: none of them is a pass
-    ({}, judge.FAILED), (report(), judge.FAILED), (report(skipped("one-device")), judge.FAILED),
-    (report(row(), code=3), judge.FAILED),
-    (report(row(), skipped("stopped")), judge.FAILED),
-    (report(row(passed=False)), judge.FAILED), (report(row(check=None)), judge.FAILED),
-    (report(row(metrics={})), judge.FAILED), (timed(float("nan"), 1.0), judge.FAILED),
-    (report(row(status="failed", reason={"code": "device-lost", "text": ""})), judge.FAILED),
-    # what the device cannot do, if that is all that is wrong
-    (report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
-    (report(code=3, errors=[UNSUPPORTED, {"code": "device-lost", "message": "gone"}]),
-     judge.FAILED),
-])  # fmt: skip
-def test_what_was_not_measured_and_verified_fails(found, word):
-    assert judge.measured(found).word == word
-    verdict = judge.measured(report(row(flags=["unstable"]), skipped("one-device")))
-    assert verdict.word == judge.PASSED
-    assert verdict.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
+def products(*rows):
+    return judge.against_float64, [{"rows": [*map(judge.short, rows)]}]
 
 
 def copies(unstable, **more):
-    return report(*(row(flags=["unstable"] * (n < unstable)) for n in range(10)), **more)
+    rows = (row(flags=["unstable"] * (n < unstable)) for n in range(10))
+    return judge.steady, report(*rows, **more)
 
 
 def by_both(torch, **more):
     rows = [row(f"dot.one[backend={name},size=8]", backend=name,
                 metrics={"time": estimate(time, time)})
             for name, time in (("cupy", 1.0), ("torch", torch)) if time]  # fmt: skip
-    return report(*rows, **more)
+    return judge.agree, report(*rows, **more)
 
 
-@pytest.mark.parametrize(("ratio", "simulated", "word"), [
-    (1.0, False, judge.PASSED), (0.996, False, judge.PASSED), (0.99, False, judge.FAILED),
-    (0.5, True, judge.PASSED),
-])  # fmt: skip
-def test_a_contest_has_its_target_to_two_digits(ratio, simulated, word):
+def contest(ratio, *, simulated=False):
     line = {
         "what": "launch", "times": {"gpumap": estimate(1.0, 1.0)}, "errors": {},
         "ratios": {"CuPy": {"value": ratio}}, "least": {"CuPy": 1.0}, "simulated": simulated,
         "lacks": {"graph": "not captured"},
     }  # fmt: skip
-    verdict = judge.raced(Done(0, 1.0, json.dumps(line)))
-    assert verdict.word == word
-    assert ("no graph: not captured" in verdict.why[0]) is (word == judge.PASSED)
+    return judge.raced, Done(0, 1.0, json.dumps(line))
 
 
 def screened(fitness="fit", elapsed=5.0, what="upload"):
     checks = [{"what": each, "fitness": fitness if each == what else "fit", "text": "", "name": "a"}
               for each in ("open", "upload", "download", "product", "ecc")]  # fmt: skip
     found = {"result": {"checks": checks}, "map": {"entries": [{"name": "a"}]}}
-    return proofs.screened(Done(0, elapsed), found, 60)
+    return partial(proofs.screened, report=found, within=60), Done(0, elapsed)
 
 
 def shown(seen="GPU-1", variable="GPU-1", code=0):
     gpus = {"gpus": [{"uuid": seen}], "why": ""}
     line = {"GPUMAP_NAME": "a", "CUDA_VISIBLE_DEVICES": variable, "cupy": gpus}
-    return proofs.alone({"a": "GPU-1"}, Done(code, 1.0, f"{json.dumps(line)}\n"))
-
-
-@pytest.mark.parametrize(("verdict", "word"), [
-    (screened(), judge.PASSED), (screened("wrong-data"), judge.FAILED),
-    (screened("cannot-tell"), judge.FAILED), (screened("cannot-tell", what="ecc"), judge.PASSED),
-    (screened("unfit", what="ecc"), judge.FAILED), (screened(elapsed=70.0), judge.FAILED),
-    (proofs.screened(Done(0, 1.0), {}, 60), judge.FAILED),
-    (shown(), judge.PASSED), (shown("GPU-2"), judge.FAILED), (shown(code=3), judge.FAILED),
-    (shown(variable=None), judge.FAILED),
-    (proofs.alone({"a": "GPU-1"}, Done(0, 1.0)), judge.FAILED),
-])  # fmt: skip
-def test_preflight_and_exec_on_a_device(verdict, word):
-    assert verdict.word == word
-
-
-NAME = {"name": "a", "device": "cuda:0"}
-NOTE = {"code": "shared-hardware", "message": "a, b"}
-CARD = partial(judge.same_card, hardware=frozenset(["pci:1"]))
-TWO = {"names": ["a", "b"]}
-UNCHECKED = row(check={"method": "none", "passed": True, "max_error": 0.5, "bound": 1.0})
+    return partial(proofs.alone, {"a": "GPU-1"}), Done(code, 1.0, f"{json.dumps(line)}\n")
 
 
 def mapped(*entries, code=0, notes=(), **more):
@@ -191,51 +110,102 @@ def mapped(*entries, code=0, notes=(), **more):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("judged", "found", "word"), [
-    # targets of copies and of two libraries
-    (judge.steady, copies(1), judge.PASSED), (judge.steady, copies(2), judge.FAILED),
-    (judge.steady, copies(2, simulated=True), judge.PASSED),
-    (judge.steady, report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
-    (judge.agree, by_both(1.02), judge.PASSED), (judge.agree, by_both(0.96), judge.FAILED),
-    (judge.agree, by_both(2.0, simulated=True), judge.PASSED),
-    (judge.agree, by_both(None), judge.FAILED), (judge.agree, by_both(1.0, code=4), judge.FAILED),
-    (judge.agree, by_both(1.0, notes=[{**NOTE, "code": "other-hardware"}]), judge.FAILED),
-    # a name without a device, or no name at all, fails
-    (judge.accepted, mapped(NAME), judge.PASSED),
-    (judge.accepted, mapped(NAME, code=3), judge.FAILED),
-    (judge.accepted, mapped(), judge.FAILED),
-    (judge.accepted, mapped(NAME, {"name": "b", "device": None}), judge.FAILED),
-    # a second backend may drive another card than the first
-    (CARD, mapped(NAME, devices=[{"ref": "cuda0", "hardware": ["pci:1"]}]), judge.PASSED),
-    (CARD, mapped(NAME, devices=[{"ref": "cuda0", "hardware": ["pci:2"]}]), judge.FAILED),
-    # shared hardware: a note of `check`, its refusal, a flag on every row of two names
-    (partial(judge.noted, code="shared-hardware"), mapped(NAME, notes=[NOTE]), judge.PASSED),
-    (partial(judge.noted, code="shared-hardware"), mapped(NAME), judge.FAILED),
-    (partial(judge.refused, code="distinct"),
-     report(code=1, errors=[{**NOTE, "code": "distinct"}]), judge.PASSED),
-    (partial(judge.refused, code="distinct"), report(code=0), judge.FAILED),
-    (partial(judge.flagged, flag="shared-hardware"),
-     report(row(**TWO, flags=["shared-hardware"])), judge.PASSED),
-    (partial(judge.flagged, flag="shared-hardware"), report(row(**TWO)), judge.FAILED),
-    (partial(judge.flagged, flag="shared-hardware"), report(row()), judge.FAILED),
-    (judge.pinned, [{"verdict": judge.NOT_RUN, "command": "transfer-cost"}], judge.NOT_RUN),
-    # products: each must have been compared with float64
-    (judge.against_float64, [{"rows": [row(), UNCHECKED]}], judge.PASSED),
-    *((judge.against_float64, [{"rows": rows}], judge.FAILED)
-      for rows in ([], [UNCHECKED], [row(), row(passed=False)])),
+NAME = {"name": "a", "device": "cuda:0"}
+NOTE = {"code": "shared-hardware", "message": "a, b"}
+CARD = partial(judge.same_card, hardware=frozenset(["pci:1"]))
+NOTED = partial(judge.noted, code="shared-hardware")
+REFUSED = partial(judge.refused, code="distinct")
+FLAGGED = partial(judge.flagged, flag="shared-hardware")
+UNCHECKED = row(check={"method": "none", "passed": True, "max_error": 0.5, "bound": 1.0})
+SWEEP = {"pattern": "ladder"}
+
+
+@pytest.mark.parametrize(("judged", "found"), [
+    second(report(row()), row()),
+    second(report(QUEUED), QUEUED),  # it has no time of its own
+    # a little apart, by clocks and heat; a script has no speed, and no ends to lose
+    second(timed(1.521, 1.531), BEFORE), second(timed(3.0, 4.0, simulated=True), BEFORE),
+    second(report(FEW, simulated=True), BEFORE),
+    # a sweep may lack sizes where time is short, in one of two runs too
+    second(report(row(), row("other", params=SWEEP)),
+           row(), skipped("budget", "other", params=SWEEP)),
+    left_out(pattern="ladder"), left_out(beside="ladder"),
+    (judge.measured, report(QUEUED)),
+    (judge.measured, report(row(), skipped("budget"), simulated=True)),  # a stand-in is slow
+    copies(1), copies(2, simulated=True), by_both(1.02), by_both(2.0, simulated=True),
+    contest(0.996), contest(0.5, simulated=True),  # to two digits
+    screened(), screened("cannot-tell", what="ecc"), shown(),
+    (judge.accepted, mapped(NAME)),
+    (CARD, mapped(NAME, devices=[{"ref": "cuda0", "hardware": ["pci:1"]}])),
+    (NOTED, mapped(NAME, notes=[NOTE])),
+    (REFUSED, report(code=1, errors=[{**NOTE, "code": "distinct"}])),
+    (FLAGGED, report(row(names="ab", flags=["shared-hardware"]))),
+    products(row(), UNCHECKED),
 ])  # fmt: skip
-def test_what_reports_and_their_rows_must_say(judged, found, word):
+def test_what_passes(judged, found):
+    assert judged(found).word == judge.PASSED
+
+
+@pytest.mark.parametrize(("judged", "found"), [
+    second(report(FEW), BEFORE),  # of few samples: no ends to compare
+    # a row that only one of them has cannot agree; nor can nothing
+    second(report(row())), second(report(row()), row(), row("other")),
+    # what was asked for may not lack for time, on a device; nor all of it anywhere
+    left_out(pattern="alone"), left_out(),
+    (judge.measured, report(skipped("budget"), simulated=True)),
+    # no report, no row, no check, no time, an exit code: none of them is a pass
+    *((judge.measured, found) for found in (
+        {}, report(), report(skipped("one-device")), report(row(), code=3),
+        report(row(), skipped("stopped")), report(row(passed=False)), report(row(check=None)),
+        report(row(metrics={})), timed(float("nan"), 1.0),
+        report(row(status="failed", reason={"code": "device-lost", "text": ""})),
+        report(code=3, errors=[UNSUPPORTED, {"code": "device-lost", "message": "gone"}]),
+    )),
+    copies(2), by_both(0.96), by_both(None), by_both(1.0, code=4),
+    by_both(1.0, notes=[{**NOTE, "code": "other-hardware"}]), contest(0.99),
+    screened("wrong-data"), screened("cannot-tell"), screened("unfit", what="ecc"),
+    screened(elapsed=70.0), (partial(proofs.screened, report={}, within=60), Done(0, 1.0)),
+    shown("GPU-2"), shown(code=3), shown(variable=None),
+    (partial(proofs.alone, {"a": "GPU-1"}), Done(0, 1.0)),
+    # a name without a device, no name at all, another card than the first library's
+    (judge.accepted, mapped(NAME, code=3)), (judge.accepted, mapped()),
+    (judge.accepted, mapped(NAME, {"name": "b", "device": None})),
+    (CARD, mapped(NAME, devices=[{"ref": "cuda0", "hardware": ["pci:2"]}])),
+    # shared hardware without a note, a refusal, a flag on every row of two names
+    (NOTED, mapped(NAME)), (REFUSED, report(code=0)),
+    (FLAGGED, report(row(names="ab"))), (FLAGGED, report(row())),
+    # each product must have been compared with float64
+    products(), products(UNCHECKED), products(row(), row(passed=False)),
+])  # fmt: skip
+def test_what_was_not_measured_and_verified_fails(judged, found):
+    assert judged(found).word == judge.FAILED
+
+
+@pytest.mark.parametrize(("judged", "found", "word"), [
+    (*second(timed(3.0, 4.0), BEFORE), judge.MOVED),
+    # what the device cannot do, if that is all that is wrong
+    (judge.measured, report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
+    (judge.steady, report(code=2, errors=[UNSUPPORTED]), judge.SKIPPED),
+    (judge.pinned, [{"verdict": judge.NOT_RUN, "command": "transfer-cost"}], judge.NOT_RUN),
+])  # fmt: skip
+def test_what_neither_passes_nor_fails(judged, found, word):
     assert judged(found).word == word
 
 
-def setup(tmp_path, count=1):
-    devices = tuple(f"cuda{n}" for n in range(count))
+def test_why_has_a_count_for_many_rows():
+    many, _ = second({}, row("a"), row("b"), row("c"), row("d"))
+    assert many(report(row("c"))).why == ("measured in one run only (3): a, b and 1 more",)
+    right = judge.measured(report(row(flags=["unstable"]), skipped("one-device")))
+    assert right.why == ("1 rows measured and verified; 1 unstable; 1 skipped: so it is",)
+    raced, done = contest(1.0)
+    assert "no graph: not captured" in raced(done).why[0]
+
+
+def setup(tmp_path):
     return steps.Setup(
-        map=";".join(f"dev{n}->{d}" for n, d in enumerate(devices)), devices=devices,
-        backends=("cupy",), asked=None, dtypes=steps.DTYPES, dot_sizes=("1024", "4096"),
-        copy_sizes=("64MiB", "256MiB"), memory_size="8GiB", budget=60.0, scratch=tmp_path,
-        ignored={}, uuids={f"dev{n}": f"GPU-{n}" for n in range(count)}, launcher=(),
-        hardware=frozenset(),
+        map="dev0->cuda0", devices=("cuda0",), backends=("cupy",), asked=None, dtypes=steps.DTYPES,
+        dot_sizes=("1024", "4096"), copy_sizes=("64MiB", "256MiB"), memory_size="8GiB", budget=60.0,
+        scratch=tmp_path, ignored={}, uuids={"dev0": "GPU-0"}, launcher=(), hardware=frozenset(),
         others=tuple(steps.Driver(name, "cuda0") for name in ("torch", "jax", "pyopencl")),
     )  # fmt: skip
 

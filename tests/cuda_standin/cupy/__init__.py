@@ -17,7 +17,7 @@ from cupy._kernels import RawModule as RawModule
 from cupy._kernels import launchKernel
 
 __version__ = "14.2.0+simulated"
-_ATTRIBUTES = {19: 1, 36: 3201000, 37: 6144, 86: 0, 88: 0, 100: 0}  # as an H200 behind PCIe
+_ATTRIBUTES = {36: 3201000, 37: 6144, 86: 0, 100: 0}  # as an H200 behind PCIe
 
 
 class MemoryPointer:
@@ -60,16 +60,12 @@ class MemoryPool:
     """Memory that was freed and is kept; here there is none, but giving it back makes all wait."""
 
     def free_all_blocks(self, stream=None):
-        for queue in [stream._queue] if stream else list(_gpu.QUEUES.values()):
-            if queue.device == CURRENT.device:
-                queue.drain()
-
-
-_POOL = MemoryPool()
+        if stream._queue.device == CURRENT.device:
+            stream._queue.drain()
 
 
 def get_default_memory_pool():
-    return _POOL
+    return MemoryPool()
 
 
 class Device:
@@ -128,12 +124,13 @@ class Stream:
 
     def end_capture(self):
         jobs, self._queue.captured = self._queue.captured, None
-        graph = Graph.__new__(Graph)
-        graph._jobs = jobs
-        return graph
+        return Graph(jobs)
 
 
 class Graph:
+    def __init__(self, jobs):
+        self._jobs = jobs
+
     def launch(self, stream=None):
         queue = stream._queue if stream else CURRENT.stream
         for job in self._jobs:
@@ -153,10 +150,6 @@ def getDeviceCount():  # noqa: N802 - CuPy's names, to the end of these function
 
 
 def driverGetVersion():  # noqa: N802
-    return 13020
-
-
-def runtimeGetVersion():  # noqa: N802
     return 13020
 
 
@@ -202,15 +195,14 @@ def memcpyPeerAsync(dst, dstDevice, src, srcDevice, size, stream):  # noqa: N802
 
 _CONSTANTS = {
     "memcpyHostToDevice": 1, "memcpyDeviceToHost": 2, "memcpyDeviceToDevice": 3,
-    "cudaDevAttrMemoryClockRate": 36,
-    "cudaDevAttrGlobalMemoryBusWidth": 37, "cudaDevAttrHostNativeAtomicSupported": 86,
-    "cudaDevAttrPageableMemoryAccess": 88,
+    "cudaDevAttrMemoryClockRate": 36, "cudaDevAttrGlobalMemoryBusWidth": 37,
+    "cudaDevAttrHostNativeAtomicSupported": 86,
     "cudaDevAttrPageableMemoryAccessUsesHostPageTables": 100,
 }  # fmt: skip
 MODULES = {
     "cupy.cuda": (Device, Stream, Event, PinnedMemory, MemoryPool, get_elapsed_time, {}),
     "cupy.cuda.runtime": (
-        getDeviceCount, driverGetVersion, runtimeGetVersion, getDeviceProperties,
+        getDeviceCount, driverGetVersion, getDeviceProperties,
         deviceGetPCIBusId, deviceGetAttribute, deviceCanAccessPeer, deviceEnablePeerAccess,
         memcpyAsync, memcpyPeerAsync, _gpu.CUDARuntimeError, _CONSTANTS,
     ),

@@ -10,7 +10,6 @@ is `Misuse`, which no table of gpumap's errors knows. Nothing here may ever give
     GPUMAP_STANDIN_FAULT     KIND or KIND:WORD, in processes whose arguments have that word
 """
 
-import bisect
 import ctypes
 import os
 import sys
@@ -28,38 +27,28 @@ LOCK = threading.RLock()
 POISON, GUARD, FENCE = 0xFF, 64, 0xC5  # NaN in every type; bytes around each block, and their value
 _DEVICE = 1 << 56  # no address of the host has this bit
 _CONTEXTS = 0x4000_0000  # the handle of the first device's context
-_STATUS = {
-    2: "cudaErrorMemoryAllocation", 400: "cudaErrorInvalidResourceHandle",
-    101: "cudaErrorInvalidDevice", 600: "cudaErrorNotReady",
-    704: "cudaErrorPeerAccessAlreadyEnabled", 719: "cudaErrorLaunchFailure",
-}  # fmt: skip
 
 
 class Misuse(AssertionError):
     """What CUDA does not define."""
 
 
-class CUDARuntimeError(RuntimeError):
+class Refused(RuntimeError):
+    def __init__(self, status):
+        super().__init__(f"status {status}: the stand-in says so")
+        self.status = status
+
+
+class CUDARuntimeError(Refused):
     __module__ = "cupy_backends.cuda.api.runtime"
 
-    def __init__(self, status):
-        super().__init__(f"{_STATUS.get(status, 'cudaErrorUnknown')}: the stand-in says so")
-        self.status = status
 
-
-class CUDADriverError(RuntimeError):
+class CUDADriverError(Refused):
     __module__ = "cupy_backends.cuda.api.driver"
-
-    def __init__(self, status):
-        super().__init__(f"CUDA_ERROR {status}: the stand-in says so")
-        self.status = status
 
 
 class OutOfMemoryError(MemoryError):
     __module__ = "cupy.cuda.memory"
-
-    def __init__(self, size, total, limit=0):
-        super().__init__(f"Out of memory allocating {size} bytes ({total} of {limit} so far).")
 
 
 _kind, _, _word = os.environ.get("GPUMAP_STANDIN_FAULT", "").partition(":")
@@ -178,7 +167,8 @@ class Block:
         self.held[:GUARD] = self.held[GUARD + size :] = FENCE
         host = self.bytes.ctypes.data
         self.address = host if kind == "pinned" else host | _DEVICE
-        _note(self)
+        with LOCK:
+            _BLOCKS.add(self)
 
     def check(self):
         if (self.held[:GUARD] != FENCE).any() or (self.held[GUARD + self.size :] != FENCE).any():
@@ -189,31 +179,19 @@ class Block:
         self.freed = True
         self.bytes[:] = 0xDB
         with LOCK:
-            at = bisect.bisect_left(_places, self.address)
-            del _places[at], _blocks[at]
+            _BLOCKS.remove(self)
 
 
-_places, _blocks = [], []  # by address
-
-
-def _note(block):
-    with LOCK:
-        at = bisect.bisect_left(_places, block.address)
-        _places.insert(at, block.address)
-        _blocks.insert(at, block)
+_BLOCKS = set()  # that are not freed
 
 
 def found(address):
     """Return the block that an address is in, and how far; None where it is in none."""
     with LOCK:
-        at = bisect.bisect_right(_places, address) - 1
-        if at < 0 or address > _places[at] + _blocks[at].size:
-            return None, 0
-        return _blocks[at], address - _places[at]
-
-
-def start(address):
-    return address - found(address)[1]
+        for block in tuple(_BLOCKS):
+            if 0 <= address - block.address <= block.size:
+                return block, address - block.address
+    return None, 0
 
 
 def region(address, nbytes, device=None):
@@ -229,9 +207,10 @@ def region(address, nbytes, device=None):
     return block, block.bytes[at : at + nbytes]
 
 
-def alive(block):
-    if block.freed:
-        raise Misuse(f"work runs on {block.kind} memory that was freed")
+def alive(*blocks):
+    for block in blocks:
+        if block and block.freed:
+            raise Misuse(f"work runs on {block.kind} memory that was freed")
 
 
 class Memory:
@@ -240,7 +219,7 @@ class Memory:
     def __init__(self, size):
         device = CURRENT.device
         if (fault("memory") and size > 1 << 16) or _spent[device] + size > TOTAL:
-            raise OutOfMemoryError(size, _spent[device], TOTAL)
+            raise OutOfMemoryError(f"Out of memory allocating {size} bytes")
         self.queue = CURRENT.stream
         _spent[device] += size
         self.block = Block(size, device, "device")
@@ -259,12 +238,10 @@ class PinnedMemory:
     def __init__(self, size):
         if size > TOTAL or fault("memory"):
             raise CUDARuntimeError(2)
-        self.size, self.device_id = size, CURRENT.device
         self._block = Block(size, CURRENT.device, "pinned")
-        self.ptr = self._block.address
 
     def __int__(self):
-        return self.ptr
+        return self._block.address
 
     def __del__(self):
         if block := getattr(self, "_block", None):
@@ -291,29 +268,23 @@ def read_host(address, nbytes):
     return out
 
 
-def write_pageable(address, data):
-    data = np.ascontiguousarray(data)
-    _moved(_libc.process_vm_writev, data.ctypes.data, address, data.size)
-
-
-def _host_side(address, nbytes):
+def _pinned(address, nbytes):
+    """Return the block that memory of the host is in; None where it is pageable."""
     if address >= _DEVICE:
         raise Misuse(f"{address:#x} is no address of the host")
     block, at = found(address)
     if block is not None and at + nbytes > block.size:
         raise Misuse(f"{nbytes} bytes from {at} on are past the end of {block.size}")
-    return block, at
+    return block
 
 
 def upload(target, source, nbytes, queue):
     there, view = region(target, nbytes)
-    pinned, at = _host_side(source, nbytes)
+    pinned = _pinned(source, nbytes)
 
     def run():
-        alive(there)
-        if pinned:
-            alive(pinned)
-        view[:] = pinned.bytes[at : at + nbytes] if pinned else read_host(source, nbytes)
+        alive(there, pinned)
+        view[:] = read_host(source, nbytes)
         if fault("wrong-byte") and nbytes > 1 << 12:
             view[nbytes // 2] ^= 0x40
 
@@ -323,15 +294,11 @@ def upload(target, source, nbytes, queue):
 def download(target, source, nbytes, queue):
     """Queue a copy to the host; into pageable memory it comes late, as it may."""
     there, view = region(source, nbytes)
-    pinned, at = _host_side(target, nbytes)
+    pinned = _pinned(target, nbytes)
 
     def run():
-        alive(there)
-        if pinned:
-            alive(pinned)
-            pinned.bytes[at : at + nbytes] = view
-        else:
-            write_pageable(target, view)
+        alive(there, pinned)
+        _moved(_libc.process_vm_writev, view.ctypes.data, target, nbytes)
 
     queue.put(run)
 
@@ -342,8 +309,7 @@ def copy_inside(target, source, nbytes, queue, devices=None):
     (one, into), (two, out) = region(target, nbytes, to), region(source, nbytes, from_)
 
     def run():
-        alive(one)
-        alive(two)
+        alive(one, two)
         if devices is None or not fault("peer-moves-nothing"):
             into[:] = out
 
@@ -367,10 +333,6 @@ class Event:
         queue.put(reached)
         place[1] = queue.queued
 
-    @property
-    def done(self):
-        return self._at is None or self._at[2] is not None
-
     def synchronize(self):
         if self._at:
             self._at[0].drain(self._at[1])
@@ -381,6 +343,7 @@ def get_elapsed_time(start_event, end_event):
     same = start_event._device == end_event._device == CURRENT.device
     if None in ends or not same or not (start_event._timing and end_event._timing):
         raise CUDARuntimeError(400)
-    if not (start_event.done and end_event.done):
+    (*_, start), (*_, end) = ends
+    if start is None or end is None:
         raise CUDARuntimeError(600)
-    return float(np.float32((ends[1][2] - ends[0][2]) * 1e3))
+    return float(np.float32((end - start) * 1e3))

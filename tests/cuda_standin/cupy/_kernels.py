@@ -27,12 +27,6 @@ extern "C" VISIBLE int kind_{0}(int n) {{ return standin::kind(&{0}, n); }}
 """
 
 
-class CompileException(Exception):
-    """CuPy's own error of a kernel's text."""
-
-    __module__ = "cupy.cuda.compiler"
-
-
 def built(code, options):
     if bad := [o for o in options if not o.startswith(("-D", "-std=", "-I"))]:
         raise _gpu.Misuse(f"NVRTC's options {bad}")
@@ -58,10 +52,7 @@ def built(code, options):
 
 
 def _run(command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompileException(done.stderr)
-    return done.stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 class RawModule:
@@ -130,8 +121,7 @@ def launchKernel(f, grid_dim_x, grid_dim_y, grid_dim_z, block_dim_x, block_dim_y
     pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
 
     def run(_alive=values):
-        for one in blocks:
-            _gpu.alive(one)
+        _gpu.alive(*blocks)
         if function.launch(grid_dim_x, block_dim_x, pointers):
             raise _gpu.Misuse("threads of one block wait at different barriers")
         for one in blocks:
@@ -165,7 +155,7 @@ def _parameters(kinds, addresses):
             raise _gpu.Misuse(f"{value[0]:#x} for a parameter of {kind % 64} bytes")
         if kind == 0 and (address := int(value[0])):
             block = _gpu.region(address, 0)[0]
-            value[0] = address - _gpu.start(address) + block.bytes.ctypes.data
+            value[0] = address - block.address + block.bytes.ctypes.data
             blocks.append(block)
     return values, blocks
 

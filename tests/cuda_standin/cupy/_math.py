@@ -6,18 +6,14 @@ import numpy as np
 
 from cupy import _gpu
 
-HANDLES = {}  # handle -> its device, its math mode, and the thread that may use it
+HANDLES = {}  # handle -> its device, and its math mode
 _TYPES = {0: np.float32, 1: np.float64, 2: np.float16, 14: np.uint16}  # cudaDataType_t
 _COMPUTES = {68: (0, 2, 14), 70: (1,), 77: (0,)}  # cublasComputeType_t -> element types
 _WHOLE_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION
 
 
-class CUBLASError(RuntimeError):
+class CUBLASError(_gpu.Refused):
     __module__ = "cupy_backends.cuda.libs.cublas"
-
-    def __init__(self, status):
-        super().__init__(f"CUBLAS status {status}")
-        self.status = status
 
 
 def create():
@@ -68,8 +64,7 @@ def gemmEx(handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb,
     queue = _gpu.CURRENT.stream
 
     def run():
-        for block in blocks:
-            _gpu.alive(block)
+        _gpu.alive(*blocks)
         left, right = (_wide(v, Ctype, computeType) for v in views[:2])
         left, right = (left.T if transa else left), (right.T if transb else right)
         with np.errstate(all="ignore"):
@@ -119,7 +114,6 @@ def _summed(left, right, kind, compute, *, whole):
 
 
 NCCL_SUM, NCCL_FLOAT32 = 0, 7
-available = True
 _group = []  # calls since groupStart; None outside of one
 _depth = [0]
 
@@ -178,9 +172,7 @@ def _meet():
         over.append(True)
         for queue, at in places:
             queue.drain(at)
-        for _, _, ends in calls:
-            for block, _ in ends:
-                _gpu.alive(block)
+        _gpu.alive(*(block for _, _, ends in calls for block, _ in ends))
         with np.errstate(all="ignore"):
             total = sum(np.array(ends[0][1].view(np.float32)) for _, _, ends in calls)
         for _, _, ends in calls:
