@@ -6,15 +6,13 @@ from buffers import verified
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal
-from worlds import SETTINGS, gpu, rows_on, world
+from worlds import SETTINGS, counting, gpu, rows_on, world
 
 from gpumap.bench.allreduce import AllReduce, Params, plan
 from gpumap.bench.exchanges import ITEM, Job, LocalRanks, crafted, exact, exact_sum
 from gpumap.engine.needs import check_any
 from gpumap.errors import QuestionError
 from gpumap.model import replace
-
-LOCAL = LocalRanks.algorithms
 
 
 @given(st.integers(1, 64), st.integers(0, 3000))
@@ -41,7 +39,7 @@ def test_each_rank_gives_something_else(ranks):
     assert (check.passed, check.first_bad_offset, check.nbytes) == (False, 7 * ITEM, 4 * 4099)
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", LocalRanks.algorithms)
 @pytest.mark.parametrize("length", [1, 2, 3, 100])
 def test_an_exchange_is_verified(monkeypatch, name, length):
     """Also where a rank's slice is empty; one that was not exchanged is found.
@@ -61,12 +59,13 @@ def test_an_exchange_is_verified(monkeypatch, name, length):
     assert not work.check().passed
 
 
-def test_the_plan_takes_at_least_what_is_allocated(counted):
-    here = world(gpu(0), gpu(1), gpu(2), kind=counted)
+def test_the_plan_takes_at_least_what_is_allocated():
+    kind, highest = counting()
+    here = world(gpu(0), gpu(1), gpu(2), kind=kind)
     ranks = LocalRanks(list(here.sessions.values()))
     benchmark = AllReduce(here.bindings, ranks, Params((40_000, 400)))
     rows_on(here, benchmark, replace(SETTINGS, blocks=2))
-    for device, most in counted.highest.items():
+    for device, most in highest.items():
         assert most <= benchmark.plan.memory[device]
 
 

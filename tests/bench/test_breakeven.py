@@ -1,19 +1,27 @@
-"""Calls of a break-even, size by size, and the size from which on a device pays."""
+"""Calls of a break-even, a wrong answer of which is seen, and the size from which on a device pays.
+
+And what a link carries.
+"""
 
 import math
 
+import numpy as np
 import pytest
-from cases import called
-from worlds import SETTINGS, again, gpu, rows_on, world
+from cases import called, planned_case
+from judge import copy_rows
+from worlds import SETTINGS, again, copies_on, gpu, rows_on, world
 
 from gpumap.backends.fake.script import FakeHost
 from gpumap.bench.breakeven import calls_of, with_break_evens
+from gpumap.bench.calls import DeviceCall, Placed
+from gpumap.bench.link_limit import LANES, limit
 from gpumap.bench.selectors import selector
 from gpumap.bench.sweeps import sweeps
 from gpumap.bench.transfer import Params, Transfer
-from gpumap.bench.workloads import WORKLOADS
+from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.engine.fit import Point, break_even
-from gpumap.model import Estimate, Reason, replace
+from gpumap.errors import WrongDataError
+from gpumap.model import Binding, Estimate, Reason, Work, replace
 
 SMALL = replace(WORKLOADS["affine"], sweep=(1, 8, 64, 512, 4096))
 HOST = FakeHost(rate=2.0**26, latency=2.0**-14)
@@ -26,24 +34,8 @@ def measured(*scripts, settings=SETTINGS):
     return rows_on(here, benchmark, settings)
 
 
-def sizes(rows, of="a"):
-    found = ((row.case.name, row.case.names) == ("affine", (of,)) for row in rows)
-    return [row.case.params["bytes"] for row, mine in zip(rows, found, strict=True) if mine]
-
-
-def test_each_size_has_the_host_and_all_calls_of_each_device():
-    """They are kept or left out together, and take no more than six blocks."""
-    bindings = world(gpu(0), gpu(1)).bindings
-    group = calls_of(bindings, [SMALL])
-    found = [(case.name, case.names, case.params.get("resident")) for case in group.cases[:5]]
-    assert found == [("host", ("a",), None), *(
-        ("affine", (of,), resident) for of in "ab" for resident in ("false", "true")
-    )]  # fmt: skip
-    assert {case.against for case in group.cases[1:5]} == {group.cases[0].id}
-    assert (group.blocks, group.order[:2]) == (6, ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9)))
-    both = calls_of(bindings, WORKLOADS.values())
-    done = [case.work.operations for case in both.cases]
-    assert done == sorted(done)
+def sizes(rows):
+    return [row.case.params["bytes"] for row in rows if row.case.name == "affine"]
 
 
 def test_a_limit_selects_the_smallest_size():
@@ -88,10 +80,6 @@ def test_a_call_that_failed_leaves_no_crossing():
 LOSES, WINS, EVEN = (0.5, 0.4, 0.6), (2.0, 1.9, 2.1), (1.1, 0.9, 1.3)
 
 
-def points(*ratios):
-    return [Point(10 ** (n + 1), Estimate(*ratio, "1")) for n, ratio in enumerate(ratios)]
-
-
 @pytest.mark.parametrize(("ratios", "found"), [
     ([LOSES, WINS], (math.sqrt(1000), 16.138, 61.486)),
     ([LOSES, EVEN, WINS], (75.704, 27.981, 218.9)), ([EVEN, WINS], (10, 0, 21.89)),
@@ -104,5 +92,87 @@ def test_it_pays_where_the_line_between_the_ratios_crosses_one(ratios, found):
     The line of the value is over the logarithm of the size, of the low end over its inverse, of
     the high end over the size.
     """
-    figure = break_even(points(*ratios))
+    every = (Estimate(*ratio, "1") for ratio in ratios)
+    figure = break_even([Point(10**n, each) for n, each in enumerate(every, 1)])
     assert found == pytest.approx((figure.value, figure.low, figure.high), rel=0.001)
+
+
+EVERY = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+
+
+@EVERY
+@pytest.mark.parametrize("rows", [1, 3, 257, 300])
+def test_the_host_is_right(workload, rows):
+    """NumPy's own answer is within what rounding allows; one wrong element is not, anywhere."""
+    problem = Problem(workload, rows, seed=1)
+    out = np.empty(problem.shape, np.float32)
+    problem.compute(out)
+    check = problem.check(out)
+    assert check.passed
+    assert 0.0 <= check.max_error <= check.bound
+    assert (check.method, check.bound) == ("float64 reference", 1.0)
+    right = out[-1, -1]
+    for wrong in (0.5, -1.0, np.nan, np.inf):
+        out[-1, -1] = right + wrong
+        assert not problem.check(out).passed
+
+
+@EVERY
+@pytest.mark.parametrize("upload", [True, False])
+def test_a_wrong_byte_of_what_is_moved_with_a_call_is_found(workload, upload):
+    """The lowest of an element, which y hides in its rounding: x is compared where it is moved."""
+    placed = Placed(Problem(workload, 64, 1), world(gpu(0)).sessions["a"])
+    call = DeviceCall(placed, upload=upload)
+    call.poison()
+    call.queue()
+    assert call.check().passed
+    placed._x.native.reshape(-1).view(np.uint8)[0] ^= 1
+    if not upload:
+        assert call.check().passed
+        return
+    with pytest.raises(WrongDataError, match="arrived wrong"):
+        call.check()
+
+
+FIVE = {"max_link_generation": 5, "max_link_width": 16}
+ONE = copy_rows.gpu(0, facts=FIVE)
+
+
+def test_a_lane():
+    """The figures that everybody knows, in B/s."""
+    known = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+    assert pytest.approx(known, rel=1e-3) == LANES
+
+
+def test_the_links_of_several_devices_add_up():
+    """One that two names share counts once; both ways carry twice."""
+    told, two = limit([ONE]), copy_rows.gpu(1, facts=FIVE)
+    assert (told.metric, told.unit, told.origin) == ("bandwidth", "B/s", "reported")
+    assert told.value == pytest.approx(63.0e9, rel=1e-2)
+    assert limit([ONE, two]).value == pytest.approx(126.0e9, rel=1e-2)
+    assert limit([ONE, copy_rows.gpu(2, pci=ONE.pci, facts=FIVE)]).value == told.value
+    assert limit([ONE], directions=2).value == 2 * told.value
+
+
+@pytest.mark.parametrize("facts", [
+    {}, {"max_link_generation": 5}, {"max_link_width": 16},
+    *({"max_link_generation": generation, "max_link_width": 16} for generation in ("5", 7)),
+])  # fmt: skip
+def test_without_both_there_is_none(facts):
+    """Nor of a generation that is not known."""
+    other = copy_rows.gpu(1, facts=facts)
+    assert limit([other]) is None
+    assert limit([ONE, other]) is None
+
+
+def test_copies_both_ways_have_the_link_twice():
+    here = world(gpu(0))
+    benchmark = copies_on(here, 400)
+    linked, one_way = (Binding("a", ONE),), limit([ONE]).value
+    found = {
+        case.name: benchmark.limit(replace(case, bindings=linked))
+        for case in (*benchmark.plan.cases, planned_case("transfer", "d2d", {}, linked, Work()))
+    }
+    assert {name: top and top.value for name, top in found.items()} == {
+        "h2d": one_way, "d2h": one_way, "bidir": 2 * one_way, "d2d": None,
+    }  # fmt: skip

@@ -1,26 +1,28 @@
-"""Copies that can be proved: whatever a copy does wrong is found, in each direction and pair."""
+"""Copies that can be proved: whatever a copy does wrong is found, in each direction and pair.
+
+Their buffers have known bytes, poison that is looked at, and a comparison of all bytes.
+"""
 
 import os
-from contextlib import ExitStack
 from functools import partial
 
+import numpy as np
 import pytest
 from buffers import verified
+from sessions import opened
 from worlds import SETTINGS, copies_on, dot_on, gpu, noting, rows_on, world
 
-from gpumap.backends import load
-from gpumap.backends.base import Host
 from gpumap.backends.fake import FakeSession
+from gpumap.bench import verified_copies as module
 from gpumap.bench.dot import Params
 from gpumap.bench.verified_copies import BothWays, Buffers, HostCopy, PairCopy
-from gpumap.machine import topology
 from gpumap.model import replace
 
 N = 5000
 
 
-def part(here, name, seed, nbytes=N):
-    return Buffers(name, here.sessions[name], N, "pageable", (seed, 0)).part(nbytes)
+def part(here, name, seed):
+    return Buffers(name, here.sessions[name], N, "pageable", (seed, 0)).part(N)
 
 
 WAYS = {"upload": "h2d", "download": "d2h", "copy": "d2d"}
@@ -38,12 +40,10 @@ def copying(here, command, *, sync=True):
 def test_a_right_copy_passes(command, sync):
     """All its bytes are compared; of a pair the route is known when a copy was made, not before."""
     work = copying(world(gpu(0), gpu(1)), command, sync=sync)
-    if command == "copy":
-        assert work.route is None
+    assert work.route is None
     check = verified(work)
     assert (check.passed, check.nbytes, check.first_bad_offset) == (True, N, None)
-    if command == "copy":
-        assert work.route == "peer"
+    assert work.route == ("peer" if command == "copy" else None)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,8 @@ def test_a_wrong_copy_is_found(command, sync, features, fault, offset):
 @pytest.mark.parametrize(("sync", "count"), [(True, 1), (True, 2), (False, 1)])
 def test_copies_to_one_core_are_called_and_waited_for_from_it(sync, count, monkeypatch):
     """From another one each wait wakes it. Afterwards the caller runs where it did."""
-    host = Host(dict(os.environ), topology.read())
-    backend, before = load("numpy", host), os.sched_getaffinity(0)
-    cores = [d for d in backend.probe().devices if d.ref.index is not None]
-    with ExitStack() as stack:
-        sessions = [
-            stack.enter_context(backend.open(cores[0], backend.clock())) for _ in range(count)
-        ]
+    before = os.sched_getaffinity(0)
+    with opened(*["numpy"] * count) as sessions:
         buffers = [Buffers("a", each, N, "pageable", (1, 0)).part(N) for each in sessions]
         work = HostCopy(buffers, "h2d", sync=sync)
         work.renew()
@@ -80,7 +75,7 @@ def test_copies_to_one_core_are_called_and_waited_for_from_it(sync, count, monke
         )
         work.queue()
         work.finish()
-        assert places == [{*cores[0].cores} if count == 1 else before]
+        assert places == [{*sessions[0].device.cores} if count == 1 else before]
         assert os.sched_getaffinity(0) == before
         assert verified(work).passed
 
@@ -185,7 +180,115 @@ def test_every_case_is_right_though_its_device_is_late(benchmark, features):
 
 def test_the_poison_and_the_bytes_of_a_late_device_are_waited_for():
     """Both are fetched whole: what had not come would be no poison, and no copy."""
-    session = world(gpu(0), kind=Late).sessions["a"]
-    work = HostCopy([Buffers("a", session, N, "pageable", (1, 0)).part(N)], "h2d", sync=True)
+    here = world(gpu(0), kind=Late)
+    assert verified(copying(here, "upload")).passed
+    assert here.sessions["a"].fetched == [N, N]
+
+
+SIZES = (1, 2, 64, 255, N)
+
+
+class _Broken(FakeSession):
+    copies = ()  # "upload" or "download" -> what is done in its place
+
+    def empty(self, shape, dtype):
+        made = super().empty(shape, dtype)
+        made.native.view("u1")[:] = 0xA5
+        return made
+
+    def upload(self, source, target, repeat=1):
+        before = target.native.copy()
+        super().upload(source, target, repeat)
+        if "upload" in self.copies:
+            self.copies["upload"](target.native, before)
+
+    def download(self, source, target, repeat=1):
+        before = target.copy()
+        super().download(source, target, repeat)
+        if "download" in self.copies:
+            self.copies["download"](target, before)
+
+
+def broken(nbytes=N, kind=_Broken, **copies):
+    session = world(gpu(0), kind=kind).sessions["a"]
+    session.copies = copies
+    return Buffers("a", session, nbytes, "pageable", (1, 0))
+
+
+def h2d(buffers, nbytes=N):
+    return HostCopy([buffers.part(nbytes)], "h2d", sync=True)
+
+
+def flipped(*places):
+    def flip(target, _before):
+        target[[*places]] ^= 0x40
+
+    return flip
+
+
+def nothing(target, before):
+    target[...] = before
+
+
+def test_right_bytes_that_were_there_before_do_not_help_a_copy_that_moves_nothing():
+    """Memory is given out again with what it held; a poison that is uploaded would move nothing."""
+    buffers = broken(upload=nothing)
+    buffers.buffer.native[:] = buffers.source
+    assert not verified(h2d(buffers)).passed
+    assert broken(kind=_Remembering, download=nothing).wrong_at == 0
+
+
+@pytest.mark.parametrize("nbytes", SIZES)
+def test_every_byte_of_a_pair_is_poisoned(nbytes):
+    """An earlier copy's right bytes are there: one that does nothing must not pass by them."""
+    here = world(gpu(0), gpu(1), kind=_Broken)
+    a, b = (Buffers(key, here.sessions[key], N, "pageable", (1, n)) for n, key in enumerate("ab"))
+    work = PairCopy(a.part(nbytes), b.part(nbytes), sync=True)
     assert verified(work).passed
-    assert session.fetched == [N, N]
+    work.spoil()
+    assert (b.buffer.native[:nbytes] != a.source[:nbytes]).all()
+
+
+def test_a_fetch_that_brings_no_poison_proves_none():
+    """What was sent as poison is still on the host, and right bytes may be on the device."""
+    buffers = broken()
+    work = h2d(buffers)
+    buffers.session.copies = {"upload": nothing, "download": nothing}
+    work.spoil()
+    buffers.session.copies = {}
+    buffers.buffer.native[:] = buffers.source
+    assert not work.compare().passed
+
+
+@pytest.mark.parametrize("places", [(0,), (2500,), (N - 1,)])
+def test_poison_that_is_right_anywhere_proves_no_copy(places):
+    """What was right before would be right after a copy that leaves it out."""
+    buffers = broken()
+
+    def right(target, _before):
+        target[[*places]] = buffers.source[[*places]]
+
+    work = h2d(buffers)
+    buffers.session.copies = {"upload": right}
+    assert (verified(work).passed, work.check().first_bad_offset) == (False, places[0])
+    buffers.session.copies = {}
+    assert verified(work).passed
+
+
+class _Remembering(_Broken):
+    """A device whose host memory holds already what a destination should get."""
+
+    def host(self, shape, dtype, memory):
+        made = super().host(shape, dtype, memory)
+        made[:] = np.random.default_rng((1, 0)).integers(0, 256, made.size, dtype=np.uint8)
+        return made
+
+
+@pytest.mark.parametrize("places", [(0,), (99,), (100,), (250, 299), (299,), range(300)])
+def test_the_first_wrong_byte_is_named_by_its_place_in_the_whole_copy(monkeypatch, places):
+    """Not by that in the part which is compared at a time."""
+    monkeypatch.setattr(module, "_PART", 100)
+    buffers = broken(nbytes=300)
+    buffers.session.copies = {"upload": flipped(*places)}
+    check = h2d(buffers, 300).check()
+    assert (check.passed, check.first_bad_offset) == (False, places[0])

@@ -12,8 +12,6 @@ from gpumap.model import Rank
 
 
 class _Alone(ProcessComm):
-    """A communicator of one rank, which writes down what is sent."""
-
     def __init__(self):
         self.sent = []
         self.rank, self.size, self.failures = 0, 1, (RuntimeError,)

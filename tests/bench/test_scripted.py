@@ -30,7 +30,6 @@ from gpumap.training.rules import RULES, RuleSpec
 QUICK = replace(SETTINGS, blocks=2)
 LONG = replace(QUICK, budget=1e6)
 NET = Network("net", 96, (Layer(192, "relu"), Layer(4, "sigmoid")))
-MIB = 1 << 20
 
 
 def opened(*scripts, light=True):
@@ -45,14 +44,6 @@ def with_and_without(kind, *scripts):
     """Measure the same with all data and with hollow ones; return the rows in pairs."""
     every = (opened(*scripts, light=light) for light in (False, True))
     return list(zip(*(rows_on(here, kind(here), QUICK) for here in every), strict=True))
-
-
-def traced(work):
-    tracemalloc.start()
-    try:
-        return work(), tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def dot(here, sizes=(192,)):
@@ -97,8 +88,7 @@ def test_it_takes_as_long_as_with_data(kind, more):
     assert SCRIPTED in light - plain
     for before, after in rows:
         assert (before.case.id, before.status) == (after.case.id, after.status)
-        drawn = more.get("noise") or "gosgd" in str(before.case.params.get("rule"))
-        if before.samples is None or drawn:  # whose draws come in another order
+        if before.samples is None or "noise" in more:  # whose draws come in another order
             continue
         assert after.samples.seconds == pytest.approx(before.samples.seconds, rel=1e-9)
         assert after.samples.iterations_per_sample == before.samples.iterations_per_sample
@@ -141,9 +131,13 @@ def test_other_benchmarks_are_wrong_where_a_copy_is(kind):
 def test_devices_multiply_what_no_host_could_hold():
     """A terabyte of matrices takes no memory of the host's, and is no matter of its room."""
     here = opened(*(gpu(n, memory=1 << 50, rate=1e15) for n in range(8)))
-    rows, most = traced(lambda: rows_on(here, dot(here, sizes=(1 << 17,)), LONG))
+    tracemalloc.start()
+    try:
+        rows = rows_on(here, dot(here, sizes=(1 << 17,)), LONG)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
     assert {"ok"} == {row.status for row in rows}
-    assert most < 32 * MIB
     here = world(gpu(0, memory=1 << 60))
     terabytes = Plan((), {"host": 1 << 55, "cuda:0": 1 << 50})
     bindings = [replace(b, device=replace(b.device, backend="cupy")) for b in here.bindings]

@@ -1,15 +1,16 @@
 """Sizes as a user writes them; too much memory is a wrong question, told before any is taken."""
 
 import re
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import pytest
+from judge.copy_rows import core, gpu, named
 from tables import table
 
 from gpumap.engine.needs import check_memory
 from gpumap.engine.sizes import counts, squares, transfers
 from gpumap.errors import QuestionError
-from gpumap.model import Binding, Device, DeviceRef, Kind, Plan
+from gpumap.model import Plan
 
 TABLES = table(__file__)
 READ = {"squares": squares, "transfers": transfers, "counts": counts}
@@ -38,24 +39,13 @@ GIB = 1 << 30
 FIX = ("too-much-memory", "choose a smaller size")
 
 
-class Machine(NamedTuple):
-    memory_available: int
-
-
 def cuda(number=0, *, free=10 * GIB, **others):
-    ref = DeviceRef(Kind.CUDA, number)
-    return Device(f"cuda:{number}", Kind.CUDA, ref, "GPU", "cupy", memory_free=free, **others)
-
-
-def cpu(number=0):
-    ref = DeviceRef(Kind.CPU, number)
-    return Device(f"cpu:{number}", Kind.CPU, ref, "CPU", "numpy", cores=(number,))
+    return gpu(number, memory_free=free, **others)
 
 
 def problems(plan, *devices, available=10 * GIB):
-    bindings = [Binding(f"dev{n}", device) for n, device in enumerate(devices)]
     try:
-        check_memory(plan, bindings, Machine(available))
+        check_memory(plan, named(*devices), SimpleNamespace(memory_available=available))
     except QuestionError as error:
         return [d.message for d in error.diagnostics if (d.code, d.hint) == FIX]
     return []
@@ -71,9 +61,9 @@ def lacks(place, need, free=10):
     ({"cuda:0": GIB}, [cuda(free=None, memory_total=GIB)], [lacks("cuda0", 1, 1)]),
     ({"cuda:0": 99 * GIB}, [cuda(free=None)], []),
     ({"host": 10 * GIB}, [cuda()], [lacks("the host", 10)]),
-    ({"host": 4 * GIB, "cpu:0": 3 * GIB, "cpu:1": 3 * GIB}, [cpu(), cpu(1)],
+    ({"host": 4 * GIB, "cpu:0": 3 * GIB, "cpu:1": 3 * GIB}, [core(0), core(1)],
      [lacks("the host", 10)]),
-    ({"host": 4 * GIB, "cpu:0": 5 * GIB}, [cpu(), cpu()], []),
+    ({"host": 4 * GIB, "cpu:0": 5 * GIB}, [core(0), core(0)], []),
     ({"host": 4 * GIB, "cuda:0": 9 * GIB}, [cuda()], []),
     ({"cuda:0": 99 * GIB, "cuda:1": 98 * GIB, "host": 97 * GIB}, [cuda(), cuda(1)],
      [lacks("cuda0", 99), lacks("cuda1", 98), lacks("the host", 97)]),

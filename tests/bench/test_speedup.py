@@ -24,7 +24,7 @@ def samples(seconds, spans=None):
     return Samples(times, BLOCKS[: len(times)], intervals=found)
 
 
-def gains(scripts, solo, one, many, spans=None, case="many", reference="one", fetched=4.0):
+def gains(scripts, solo, one, many, spans=None, case="many", reference="one"):
     """Return the figures of `many` on these devices, by the times of each case."""
     bindings = world(*scripts).bindings
     work = Work(products=len(bindings), operations=1024)
@@ -37,7 +37,7 @@ def gains(scripts, solo, one, many, spans=None, case="many", reference="one", fe
     taken = {c.id: samples(t) for c, t in zip(solos, solo, strict=True) if t is not None}
     if one is not None:
         taken[alone.id] = samples(one)
-    taken[landed.id] = samples(fetched)
+    taken[landed.id] = samples(4.0)
     taken[together.id] = samples(many, spans)
     return Figures(group, taken, 0.95, fetching=FETCHING).of(together)
 
@@ -106,15 +106,3 @@ def test_a_share_of_the_time_is_between_none_and_all():
     taken = Samples((1.0,) * 20, tuple(range(20)), intervals=spans)
     found = overlap(taken, 0.95)
     assert (found.low, found.value, found.high) == (0.0, 0.5, 1.0)
-
-
-def test_what_fetching_adds_is_told_of_each_way_to_fetch():
-    bindings = world(gpu(0), gpu(1)).bindings
-    names = {"many": 1.0, "many+fetch": 4.0, "many+fetch+threads": 2.0}
-    cases = {
-        name: planned_case("dot", name, {}, bindings, Work(products=2), "one") for name in names
-    }
-    taken = {case.id: samples(names[name]) for name, case in cases.items()}
-    figures = Figures(Group(tuple(cases.values())), taken, 0.95, fetching=FETCHING)
-    assert figures.of(cases["many+fetch"])["fetch"] == exactly(3.0, "s")
-    assert figures.of(cases["many+fetch+threads"])["fetch"] == exactly(1.0, "s")

@@ -90,10 +90,7 @@ def test_a_case_needs_its_reference_and_its_controls():
 
 
 def test_what_is_needed_is_for_the_fewest_blocks_of_all():
-    series = [
-        Series(None, sample_seconds=2.0, checking=0.5),
-        Series(None, sample_seconds=1.0, checking=0.25),
-    ]
+    series = [Series(None, sample_seconds=s, checking=s / 4) for s in (2.0, 1.0)]
     assert needed(series) == (1 + FEWEST) * 3.0 + 0.75
 
 

@@ -47,18 +47,28 @@ def clock():
     return FakeClock()
 
 
-@pytest.mark.parametrize(("seconds", "idle", "most", "iterations"), [
-    (SHORTEST, 0.0, 1 << 20, 1), (1.0, 0.0, 1 << 20, 1), (2.0**-11, 0.0, 1 << 20, 3),
-    (2.0**-20, 0.0, 1 << 20, 1153), (2.0**-10, 2.0**-10, 1 << 20, 108),
-    (0.0, 0.0, 1 << 20, 1 << 20),  # the clock may be too coarse to see it
-    (2.0**-20, 0.0, 10, 10),  # no more than it may, though it would take more
+@pytest.mark.parametrize(("times", "idle", "most", "iterations"), [
+    ([SHORTEST], [0.0], 1 << 20, 1), ([2.0**-11], [0.0], 1 << 20, 3),
+    ([2.0**-20], [0.0], 1 << 20, 1153), ([2.0**-10], [2.0**-10], 1 << 20, 108),
+    ([0.0], [0.0], 1 << 20, 1 << 20),  # the clock may be too coarse to see it
+    ([2.0**-20], [0.0], 10, 10),  # no more than it may, though it would take more
+    ([1.0], [2.0, 0.0], 1 << 20, 1),  # the shortest of the waits tells what waiting costs
+    # a disturbed iteration looks long enough to be a sample: the shorter of two looks counts
+    ([2.0**-9, 2.0**-12], [0.0], 1 << 20, 5),
 ])  # fmt: skip
-def test_a_sample_is_as_many_iterations_as_it_takes(clock, seconds, idle, most, iterations):
-    """At least a millisecond, and a hundred times what waiting costs; which is kept to be told."""
-    series = Series(_Work(clock, seconds, idle=[idle]))
+def test_a_sample_is_as_many_iterations_as_it_takes(clock, times, idle, most, iterations):
+    """At least a millisecond, and a hundred times what waiting costs; which is kept to be told.
+
+    So is how long a sample lasts: all of its iterations, and the one that does not count.
+    """
+    series = Series(_Work(clock, *times, idle=idle))
     calibrate(series, clock, most=most)
-    assert (iterations, idle) == (series.iterations_per_sample, series.empty_sync)
-    assert iterations == most or iterations * seconds + idle >= max(SHORTEST, 100 * idle)
+    seconds, wait, runs = times[-1], idle[-1], 1 if iterations == 1 else 2
+    assert (iterations, wait) == (series.iterations_per_sample, series.empty_sync)
+    if iterations < most:
+        assert iterations * seconds + wait >= max(SHORTEST, 100 * wait)
+        lasts = (iterations + runs - 1) * seconds + runs * wait
+        assert series.sample_seconds == pytest.approx(lasts)
 
 
 @pytest.mark.parametrize("kind", [FakeClock, _BusyClock])
@@ -128,20 +138,6 @@ def test_a_warm_up_fits_its_time(clock, work, times, cap, warmup, capped):
     assert (series.warmup, series.capped, series.taken) == (warmup, capped, {})
 
 
-def test_one_disturbed_wait_makes_no_sample_longer(clock):
-    """The shortest of the waits tells what waiting costs."""
-    series = Series(_Work(clock, 1.0, idle=[2.0, 0.0]))
-    calibrate(series, clock)
-    assert series.iterations_per_sample == 1
-
-
-def test_one_long_look_is_looked_at_twice(clock):
-    """A disturbed iteration looks long enough to be a sample: the shorter of both counts."""
-    series = Series(_Work(clock, 2.0**-9, 2.0**-12))
-    calibrate(series, clock)
-    assert series.iterations_per_sample * 2.0**-12 >= SHORTEST
-
-
 class _Traced(_Work):
     """Work whose thread says that it ran all the time, or says nothing."""
 
@@ -175,14 +171,6 @@ def test_one_iteration_is_a_sample_where_its_thread_tells_that_it_ran(
     sample(series, clock)
     assert len(series.iteration.spanned) - before == iterations + (led or iterations > 1)
     assert clock.now() - start == pytest.approx(series.sample_seconds, rel=0.1)
-
-
-def test_a_sample_lasts_as_long_as_all_of_its_iterations(clock):
-    series = Series(_Work(clock, 2.0**-12, idle=[2.0**-20]))
-    calibrate(series, clock)
-    iterations = series.iterations_per_sample
-    assert iterations > 1
-    assert series.sample_seconds == pytest.approx((iterations + 1) * 2.0**-12 + 2 * 2.0**-20)
 
 
 def test_to_begin_anew_is_no_part_of_a_sample(clock):

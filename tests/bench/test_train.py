@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from worlds import SETTINGS, gpu, rows_on, world
+from worlds import SETTINGS, counting, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.train import PER, Train, counts, divided, plan
@@ -19,19 +19,17 @@ from gpumap.training.ranks import PHASES
 from gpumap.training.rules import RULES, RuleSpec
 
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
-TASK = NET
 WEAK = Scaling("weak", 24)
 ALL = tuple(RuleSpec(name) for name in RULES)
-EXACT = {"rate": 2.0**31, "latency": 2.0**-10, "bandwidth": 2.0**24}
 
 
-def asked(*rules, network=TASK, scaling=WEAK, **others):
+def asked(*rules, network=NET, scaling=WEAK, **others):
     given_ = {"optimizer": "sgd", "rate": 0.1} | others
     return Params(network, rules or (RuleSpec("bsp"),), scaling, **given_)
 
 
-def training(names, params):
-    here = world(*(gpu(n) for n in range(names)))
+def training(params, *scripts, **others):
+    here = world(*(scripts or (gpu(0), gpu(1))), **others)
     return here, Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
 
 
@@ -43,23 +41,10 @@ def steps(found):
     return [case for case in found.cases if case.name == "step"]
 
 
-def measured(names, params, slow=1):
-    """Return the rows of scripted devices, the last of them so many times slower."""
-    scripts = [gpu(n, **EXACT) for n in range(names - 1)]
-    here = world(*scripts, gpu(names - 1, **EXACT | {"rate": EXACT["rate"] / slow}))
-    benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
-    return rows_on(here, benchmark, replace(SETTINGS, blocks=3))
-
-
-def job(rule, names, **others):
-    named = tuple("abcdefgh"[:names])
-    return job_of(asked(rule, **others), Spec(rule.name, named, whole=True))
-
-
 @pytest.mark.parametrize(("rule", "share"), [("bsp", 1 / 48), ("easgd", 1 / 24), ("gosgd", 1 / 24)])
 def test_a_rank_that_meets_others_takes_the_mean_of_its_own_examples(rule, share):
     """Those of bsp sum up to the mean of all."""
-    made = job(RuleSpec(rule), 2)
+    made = job_of(asked(RuleSpec(rule)), Spec(rule, ("a", "b"), whole=True))
     assert (made.counts, made.share(1)) == ((24, 24), share)
 
 
@@ -72,21 +57,6 @@ def test_it_is_trained_on_1_2_4_and_all_names(names, found):
     if names <= 8:
         cases = steps(planned(names, asked()))
         assert [case.names for case in cases] == [tuple("abcdefgh"[:n]) for n in found]
-
-
-@pytest.mark.parametrize(("scaling", "batches", "parts"), [
-    (Scaling("weak", 24), [24, 48, 72], (24, 24, 24)),
-    (Scaling("strong", 25), [25, 25, 25], (9, 8, 8)),
-])  # fmt: skip
-def test_weak_and_strong_batches(scaling, batches, parts):
-    """Weak: as many examples for each device; strong: one batch, in parts as even as can be."""
-    params = asked(scaling=scaling)
-    found = planned(3, params)
-    assert [case.params["batch"] for case in steps(found)] == batches
-    assert {case.params["scaling"] for case in found.cases} == {scaling.how}
-    assert job(ALL[0], 3, scaling=scaling).counts == parts
-    each = ", ".join(f"{n} {part}" for n, part in zip("abc", parts, strict=True))
-    assert f"batch of {sum(parts)}: {each}" in found.about
 
 
 @pytest.mark.parametrize("tau", [1, 7, 10])
@@ -146,7 +116,8 @@ def test_the_phases_of_scripted_devices_are_the_time(clock, monkeypatch):
     """A device that cannot tell when its queue came to a mark is waited for."""
     if not clock:
         monkeypatch.setattr(FakeSession, "at", lambda *_: None)
-    for row in measured(3, asked(*ALL)):
+    scripts = (gpu(n, bandwidth=2.0**24) for n in range(3))
+    for row in rows_on(*training(asked(*ALL), *scripts), replace(SETTINGS, blocks=3)):
         assert set(PHASES) <= set(row.metrics)
         spent = sum(row.metrics[phase].value for phase in PHASES)
         examples = row.case.params["batch"] * row.case.params["steps"]
@@ -160,15 +131,13 @@ def test_the_phases_of_scripted_devices_are_the_time(clock, monkeypatch):
 def paced(rule, rates=(1.0, 0.5), bandwidth=1e10, **others):
     """Return the row of two scripted devices of those rates, which compute most of the time."""
     wide = Network("wide", 2048, (Layer(2048, "relu"), Layer(1, "sigmoid")))
-    here = world(*(
-        gpu(n, rate=1e12 * rate, bandwidth=bandwidth, latency=2.0**-20)
-        for n, rate in enumerate(rates)
-    ))  # fmt: skip
-    for session in here.sessions.values():
-        lighten(session)
     others = {"scaling": Scaling("weak", 1024)} | others
     params = asked(rule, network=wide, cases=("step",), **others)
-    benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
+    exact = {"bandwidth": bandwidth, "latency": 2.0**-20}
+    scripts = (gpu(n, rate=1e12 * rate, **exact) for n, rate in enumerate(rates))
+    here, benchmark = training(params, *scripts)
+    for session in here.sessions.values():
+        lighten(session)
     return rows_on(here, benchmark, replace(SETTINGS, budget=60.0, blocks=2))[-1], wide
 
 
@@ -198,21 +167,20 @@ DEEP = Network("deep", 8, (Layer(16, "relu"), Layer(16, "relu"), Layer(1, "sigmo
 @pytest.mark.parametrize(("optimizer", "rules"), [
     *((optimizer, ALL) for optimizer in OPTIMIZERS), *(("sgd", [rule]) for rule in ALL),
 ])  # fmt: skip
-def test_the_plan_has_the_memory_that_is_taken(counted, optimizer, rules):
+def test_the_plan_has_the_memory_that_is_taken(optimizer, rules):
+    kind, highest = counting()
     scaling = Scaling("weak", 4)
     params = asked(*rules, network=LARGE, scaling=scaling, optimizer=optimizer, learn=1)
-    here = world(gpu(0), gpu(1), kind=counted)
-    benchmark = Train(here.bindings, LocalWorkers(here.sessions, here.clock), params)
+    here, benchmark = training(params, kind=kind)
     rows_on(here, benchmark, replace(SETTINGS, budget=0.0, blocks=1))
-    assert counted.highest.keys() == {"cuda:0", "cuda:1"}
-    for id_, taken in counted.highest.items():
+    assert highest.keys() == {"cuda:0", "cuda:1"}
+    for id_, taken in highest.items():
         assert taken <= benchmark.plan.memory[id_] <= 2 * taken
 
 
 def test_what_trained_to_no_number_is_not_learned():
     params = asked(*ALL, network=DEEP, rate=1e30, learn=480, cases=("step",))
-    found, benchmark = training(2, params)
-    rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))
+    rows = rows_on(*training(params), replace(SETTINGS, blocks=1))
     assert {(row.status, row.reason.code) for row in rows} == {("failed", "diverged")}
     assert "a (worker 0, cuda0)" in rows[0].reason.text
     assert not any("loss" in row.metrics for row in rows)
@@ -220,13 +188,13 @@ def test_what_trained_to_no_number_is_not_learned():
 
 def test_loss_and_accuracy_are_of_what_was_learned():
     params = asked(*ALL, learn=960, cases=("step",))
-    found, benchmark = training(2, params)
+    here, benchmark = training(params)
     learned = benchmark.iteration(steps(benchmark.plan)[-1]).parameters()
-    rows = rows_on(found, benchmark, replace(SETTINGS, blocks=1))
-    data = TASK.data(131_072, params.seed)
+    rows = rows_on(here, benchmark, replace(SETTINGS, blocks=1))
+    data = NET.data(131_072, params.seed)
     held = data.batch(np.arange(131_072, 131_072 + 1024))
-    assert rows[-1].metrics["loss"].value == pytest.approx(TASK.judged("loss", learned, *held))
-    right = TASK.outputs(learned, held[0]).round() == held[1]
+    assert rows[-1].metrics["loss"].value == pytest.approx(NET.judged("loss", learned, *held))
+    right = NET.outputs(learned, held[0]).round() == held[1]
     assert rows[-1].metrics["accuracy"].value == pytest.approx(right.mean())
     assert right.mean() > 0.5
     assert len({row.metrics["loss"].value for row in rows}) == len(rows)

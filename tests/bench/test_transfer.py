@@ -2,7 +2,7 @@
 
 import pytest
 from cases import planned_case
-from worlds import again, case_of, gpu, rows_on, world
+from worlds import again, case_of, counting, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.cost_models import HELD_BACK, fits
@@ -14,10 +14,7 @@ SMALL = 400
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
 
 
-COPIES = CASES[:4]
-
-
-def params(*sizes, cases=COPIES, sweep=()):
+def params(*sizes, cases=CASES[:4], sweep=()):
     return Params(sizes or (SMALL,), cases, 1, sweep)
 
 
@@ -102,12 +99,13 @@ def test_the_memory_that_is_needed():
 
 @pytest.mark.parametrize("features", [(), ("pinned",)])
 @pytest.mark.parametrize("sweep", [(), (64, 512, 4096)])
-def test_no_more_memory_is_taken_than_was_said(counted, features, sweep):
+def test_no_more_memory_is_taken_than_was_said(features, sweep):
+    kind, highest = counting()
     scripts, wanted = [gpu(n, features=features) for n in (0, 1)], (SMALL, 4096)
-    here, benchmark = made(*scripts, params=params(*wanted, sweep=sweep), kind=counted)
+    here, benchmark = made(*scripts, params=params(*wanted, sweep=sweep), kind=kind)
     run(here, benchmark)
-    assert counted.highest.keys() == {"cuda:0", "cuda:1"}
-    for id_, taken in counted.highest.items():
+    assert highest.keys() == {"cuda:0", "cuda:1"}
+    for id_, taken in highest.items():
         assert 4 * 4096 <= taken <= benchmark.plan.memory[id_]
 
 

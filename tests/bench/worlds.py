@@ -1,9 +1,9 @@
 """Scripted devices without a command line: bindings, sessions and the clock they share."""
 
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from gpumap.backends.fake import FakeSession
 from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, device_of
@@ -42,22 +42,21 @@ def world(*scripts, kind=FakeSession, host=None):
     return World(tuple(bindings), sessions, clock)
 
 
-class Counted(FakeSession):
-    """A session that counts the bytes of its device that are alive, and the most there were."""
+def counting():
+    """Return a kind of session that counts the bytes of its device, and the most that lived."""
+    live, highest = Counter(), {}
 
-    live: ClassVar[dict[str, int]] = {}
-    highest: ClassVar[dict[str, int]] = {}
+    def count(id_, nbytes):
+        live[id_] += nbytes
+        highest[id_] = max(highest.get(id_, 0), live[id_])
 
-    def empty(self, shape, dtype):
-        buffer = super().empty(shape, dtype)
-        self._count(buffer.nbytes)
-        weakref.finalize(buffer.memory, self._count, -buffer.nbytes)
+    def empty(session, shape, dtype):
+        buffer = FakeSession.empty(session, shape, dtype)
+        count(session.device.id, buffer.nbytes)
+        weakref.finalize(buffer.memory, count, session.device.id, -buffer.nbytes)
         return buffer
 
-    def _count(self, nbytes):
-        live, id_ = Counted.live, self.device.id
-        live[id_] = live.get(id_, 0) + nbytes
-        Counted.highest[id_] = max(Counted.highest.get(id_, 0), live[id_])
+    return type("Counting", (FakeSession,), {"empty": empty}), highest
 
 
 def gpu(number=0, **script):

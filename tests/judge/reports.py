@@ -4,6 +4,8 @@ import math
 import random
 
 from cases import planned_case
+from judge.copy_rows import core
+from report.made_reports import bindings
 
 from gpumap import model
 from gpumap.bench.answers import with_claims
@@ -18,24 +20,14 @@ MACHINE = model.Fingerprint(
 GOOD = model.Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
 
 
-def device(number=0, backend="numpy"):
-    ref = model.DeviceRef(model.Kind.CPU, number)
-    return model.Device(f"cpu:{number}", model.Kind.CPU, ref, "A processor", backend)
-
-
 def bound(*names):
     """Return names for cores: each ends in the number of its own."""
-    return tuple(model.Binding(name, device(int(name[-1]))) for name in names)
+    return tuple(model.Binding(name, core(int(name[-1]))) for name in names)
 
 
-def fake_case(bench="dot", name="many", *names, ordered=False, **params):
-    one = model.Device(
-        "fake:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0), "Fake", "fake"
-    )
-    bindings = tuple(model.Binding(each, one) for each in names or ("a", "b"))
-    return planned_case(
-        bench, name, params or {"size": 64}, bindings, model.Work(), ordered=ordered
-    )
+def fake_case(bench="dot", name="many", *names, **params):
+    bound = bindings(names or ("a", "b"))
+    return planned_case(bench, name, params or {"size": 64}, bound, model.Work())
 
 
 def fitted(ladder, **metrics):

@@ -74,7 +74,6 @@ def fetching(low):
 
 
 def told(rows, **figures):
-    """Return the rows, the last of which has other figures."""
     *others, many = rows
     return [*others, replace(many, metrics={**many.metrics, **figures})]
 
@@ -160,10 +159,8 @@ def beside(host, *, high=0.9):
     theirs = planned_case("chain", "host", keys, (binding,), model.Work())
     gain = {"speedup_over_host": model.Estimate(0.5, 0.4, high, "1")}
     rows = [
-        model.Measurement(
-            mine, "ok", metrics={"time": model.Estimate(2e-3, 2e-3, 2e-3, "s"), **gain}
-        ),
-        model.Measurement(theirs, "ok", metrics={"time": model.Estimate(host, host, host, "s")}),
+        model.Measurement(mine, "ok", metrics={"time": exactly(2e-3, "s"), **gain}),
+        model.Measurement(theirs, "ok", metrics={"time": exactly(host, "s")}),
     ]
     return explaining(rows[0].case.bench)(rows)
 

@@ -18,7 +18,6 @@ from gpumap.engine import ceilings
 from gpumap.judge import inconclusive
 from gpumap.model import replace
 
-CASE = planned_case("dot", "solo", {"size": 64}, (), model.Work())
 OURS = model.Limit("rate", 100.0, "FLOP/s", "a clock", "computed")
 THEIRS = model.Limit("rate", 100.0, "FLOP/s", "a table", "reported")
 ONE = row("one", noisy(0.02))
@@ -30,7 +29,8 @@ def rated(value, low=None):
     rate = model.Estimate.without_interval(value, "FLOP/s")
     if low is not None:
         rate = model.Estimate(value, low, value, "FLOP/s")
-    return model.Measurement(CASE, "ok", flags=("unstable",), metrics={"rate": rate})
+    case = planned_case("dot", "solo", {"size": 64}, (), model.Work())
+    return model.Measurement(case, "ok", flags=("unstable",), metrics={"rate": rate})
 
 
 @pytest.mark.parametrize(("limit", "value", "low", "status"), [
@@ -84,7 +84,9 @@ def possible(row):
 
 
 APART, ALIKE = devices("x", "y"), devices("x", "x")
-TOPS = [
+
+
+@pytest.mark.parametrize(("bench", "case", "bindings", "tops"), [
     ("dot", "many", APART, {"speedup": 2, "ideal": 2, "ideal_balanced": 2, "efficiency": 1}),
     ("dot", "many", devices("x", "y", "z"), {"speedup": 3, "ideal": 3, "efficiency": 1}),
     ("dot", "many+fetch", APART, {"speedup": 2, "speedup_over_one": 2, "efficiency": 1}),
@@ -94,10 +96,7 @@ TOPS = [
     ("transfer", "h2d", APART, {"speedup": 2}),
     ("transfer", "bidir", APART[:1], {"speedup": 2}),
     ("selftest", "b", APART[:1], {"speedup": 1}),
-]
-
-
-@pytest.mark.parametrize(("bench", "case", "bindings", "tops"), TOPS)
+])  # fmt: skip
 def test_a_ratio_above_its_ceiling_is_refused(bench, case, bindings, tops):
     """Never clipped, and with a flag; 5 % are the clock's."""
     for name, top in tops.items():

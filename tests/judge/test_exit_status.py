@@ -4,6 +4,7 @@ import math
 from itertools import combinations
 
 import pytest
+from cases import thin
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal
@@ -27,13 +28,11 @@ from gpumap.judge.exit_status import (
 )
 from gpumap.judge.limits import early, verdict_on, verdicts
 from gpumap.model import replace
-from gpumap.model.maps import UNITS
 from gpumap.model.measurements import fit_id
 
 ORDER = (70, 2, 4, 130, 124, 3, 1, 5, 0)
 TABLE = table(__file__)
 FLOATS = st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)
-OPERATORS = st.sampled_from([">=", "<=", ">", "<"])
 LIMIT = "dot.many.speedup>=1.8"
 
 
@@ -135,17 +134,14 @@ def test_a_row_without_time_is_not_called_impossible(others):
     assert [verdict.verdict for verdict in found.verdicts][-1] == "inconclusive"
 
 
-def thin(*names, **more):
-    metrics = {name: model.Estimate.without_interval(1.9, UNITS[name]) for name in ("time", *names)}
-    return replace(row(**more), metrics=metrics)
+TIME = {"time": figure(1.0, unit="s")}
+UNDECIDED = pytest.mark.parametrize("open_", [
+    replace(row(), metrics=thin(TIME | {"speedup": figure(1.9)})),
+    replace(row(flags=("impossible",)), metrics=TIME | {"speedup": model.Estimate.refused("1")}),
+])  # fmt: skip
 
 
-def refused(*figures):
-    metrics = {"time": figure(1.0, unit="s"), "speedup": model.Estimate.refused("1")}
-    return replace(row(flags=("impossible",)), metrics=metrics | dict(figures))
-
-
-@pytest.mark.parametrize("open_", [thin("speedup"), refused()])
+@UNDECIDED
 def test_an_undecided_row_leaves_a_run_inconclusive(open_):
     """With exit code 0, as no verdict was asked for, or of another row; a warning says so."""
     found = gated(report(open_, row(2.0, of=case("one"))), Gate())
@@ -155,7 +151,7 @@ def test_an_undecided_row_leaves_a_run_inconclusive(open_):
     assert [verdict.verdict for verdict in passed.verdicts] == ["pass"]
 
 
-@pytest.mark.parametrize("open_", [thin("speedup"), refused()])
+@UNDECIDED
 @pytest.mark.parametrize("text", ["dot.many.speedup>=1.8", "dot.many.speedup<=1.8"])
 def test_a_limit_on_an_undecided_figure_is_inconclusive(open_, text):
     """So is the exit code, unless that is let pass: the run is inconclusive all the same."""
@@ -186,7 +182,7 @@ def test_the_whole_interval_decides(operator, below, touching_below, around, tou
     assert found == [below, touching_below, around, touching_above, above]
 
 
-@given(OPERATORS, FLOATS, st.permutations([math.nan, 1.0, 2.0]))
+@given(st.sampled_from([">=", "<=", ">", "<"]), FLOATS, st.permutations([math.nan, 1.0, 2.0]))
 def test_what_is_no_number_never_passes(operator, limit, values):
     """Nor does infinity: what never pays is beyond any limit, a rate in no time no record."""
     found = [verdict_on(each, 1e6, figure(math.inf)) for each in ("<=", ">=")]
