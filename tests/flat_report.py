@@ -7,7 +7,6 @@ NONE |= {name: [] for name in ("measurements", "fits", "traces", "diagnoses")}
 
 
 def loads(text):
-    """Return the flat form of a report's JSON."""
     return flat(json.loads(text))
 
 

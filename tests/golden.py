@@ -8,7 +8,6 @@ import difflib
 import re
 from math import fsum
 from pathlib import Path
-from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 FOLDER = Path(__file__).with_name("expected")
@@ -17,34 +16,25 @@ LONGEST = 200  # lines of a difference that are shown
 ROUNDING = 1e-14  # no figure of a report is so small
 MANY = 4  # values of an array that are written one by one
 
-
-class Mask(NamedTuple):
-    """What differs between runs or machines, what takes its place, and why it differs."""
-
-    pattern: str
-    put: str
-    why: str
-
-
 SLOW = r"^gpumap: [^\n]*, \d+ s of [^\n]* s\n"  # said every 30 seconds
 KEYS = "cpu|os|python|hash|load1|steal|busy|others|elapsed_s|max_error|sha256"
-MASKS = (
-    Mask(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "<time>", "when it ran"),
-    Mask(r'("(libraries|environment)": )\{[^{}]*\}', r"\1<here>", "of the machine"),
-    Mask(r'("others": )\{.*?\n {4}\}', r"\1<here>", "other processes of the machine"),
-    Mask(rf'^( *"({KEYS})": )(?!\{{).*?(,?)$', r"\1<here>\3", "of the machine, or real time"),
-    Mask(r'("cores": )\d+', r"\1<here>", "of the machine"),
-    Mask(r"sha256:[0-9a-f]{12,64}", "sha256:<hash>", "a hash of the machine's name and versions"),
-    Mask(r"(?<=\d)\.\d{3} < 1\b", ".### < 1", "a rounding error is the BLAS's"),
-    Mask(r'(<testsuites[^>]* time=)"[\d.]+"', r'\1"<seconds>"', "real time"),
-    Mask(r'("gpumap\.[^.]*\.run"[^\n]*? time=)"[\d.]+"', r'\1"<seconds>"', "real time"),
-    Mask(r"^( +span: )[\d.]+ s$", r"\1<seconds>", "real time, on a page"),
-    Mask(r"^( +(processor|system|Python|libraries)): .*?$", r"\1: <here>", "of the machine"),
-    Mask(r"^ +environment: .*?\n", "", "of the machine, and only where a variable is set"),
-    Mask(r"\bOMP_NUM_THREADS=\d+", "OMP_NUM_THREADS=<share>", "of the machine's cores"),
-    Mask(r"\bin \d+\.\d s\.", "in <seconds>.", "real time, of a preflight"),
-    Mask(SLOW, "", "of a machine with other work"),
-    Mask(r"\b(MASTER_PORT|GPUMAP_RUN)=\w+", r"\1=<chosen>", "by chance"),
+MASKS = (  # patterns of what differs between runs or machines, and what takes its place
+    (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?", "<time>"),  # when it ran
+    (r'("(libraries|environment)": )\{[^{}]*\}', r"\1<here>"),  # of the machine
+    (r'("others": )\{.*?\n {4}\}', r"\1<here>"),  # other processes of the machine
+    (rf'^( *"({KEYS})": )(?!\{{).*?(,?)$', r"\1<here>\3"),  # of the machine, or real time
+    (r'("cores": )\d+', r"\1<here>"),  # of the machine
+    (r"sha256:[0-9a-f]{12,64}", "sha256:<hash>"),  # a hash of the machine's name and versions
+    (r"(?<=\d)\.\d{3} < 1\b", ".### < 1"),  # a rounding error is the BLAS's
+    (r'(<testsuites[^>]* time=)"[\d.]+"', r'\1"<seconds>"'),  # real time
+    (r'("gpumap\.[^.]*\.run"[^\n]*? time=)"[\d.]+"', r'\1"<seconds>"'),  # real time
+    (r"^( +span: )[\d.]+ s$", r"\1<seconds>"),  # real time, on a page
+    (r"^( +(processor|system|Python|libraries)): .*?$", r"\1: <here>"),  # of the machine
+    (r"^ +environment: .*?\n", ""),  # of the machine, and only where a variable is set
+    (r"\bOMP_NUM_THREADS=\d+", "OMP_NUM_THREADS=<share>"),  # of the machine's cores
+    (r"\bin \d+\.\d s\.", "in <seconds>."),  # real time, of a preflight
+    (SLOW, ""),  # of a machine with other work
+    (r"\b(MASTER_PORT|GPUMAP_RUN)=\w+", r"\1=<chosen>"),  # by chance
 )
 WIDE = 100  # columns of a line of JSON
 _ARRAY = re.compile(r"\[[^\[\]{}\n]*\]")
@@ -56,8 +46,8 @@ def masked(text, places, version):
     for path, word in places.items():
         text = text.replace(str(path), word)
     text = text.replace(version, "<version>")
-    for mask in MASKS:
-        text = re.sub(mask.pattern, mask.put, text, flags=re.MULTILINE | re.DOTALL)
+    for pattern, put in MASKS:
+        text = re.sub(pattern, put, text, flags=re.MULTILINE | re.DOTALL)
     return text
 
 

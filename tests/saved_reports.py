@@ -1,17 +1,13 @@
 """Saved reports of real runs on scripted devices, each made once for all tests."""
 
-import atexit
 import json
 import os
 import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from shutil import rmtree
-from tempfile import gettempdir, mkdtemp
 
-from flat_report import loads
-from psutil import pid_exists
+from mpi_jobs import tmpdir
 from shell import Shell
 from tables import table
 
@@ -29,52 +25,33 @@ DEVICES = HOST + "\n".join(
     for number, odd in enumerate(ODD)
 )
 COMMANDS = {name: tuple(shlex.split(line)) for name, line in table(__file__).items()}
-FORMATS = ("plain", "rich")
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a run wrote: its report as JSON, in other formats, what it said and how it ended."""
+    """What a run wrote: its report as JSON, and both of its streams."""
 
     path: Path
     text: str
-    others: dict[str, str]
+    out: str
     err: str
-    code: int
 
     @property
     def tree(self):
         return json.loads(self.text)
 
-    @property
-    def flat(self):
-        return loads(self.text)
-
-
-@cache
-def _folder():
-    """Return this process's folder; those of processes that were killed go: they had no exit."""
-    for old in Path(gettempdir()).glob("gpumap-saved-*-*"):
-        if not pid_exists(int(old.name.split("-")[2])):
-            rmtree(old, ignore_errors=True)
-    made = Path(mkdtemp(prefix=f"gpumap-saved-{os.getpid()}-"))
-    atexit.register(rmtree, made)
-    return made
-
 
 @cache
 def written(name):
-    folder = Path(mkdtemp(dir=_folder()))
+    folder = Path(tmpdir())
     kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
     env = {
         "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error",
     }  # fmt: skip
     shell = Shell(folder, kept | env).fake(DEVICES)
-    outputs = [f"{format_}={folder / format_}" for format_ in ("json", *FORMATS)]
-    options = [word for output in outputs for word in ("--output", output)]
-    answer = shell.run([shell.command, *COMMANDS[name], *options])
-    texts = {format_: (folder / format_).read_text() for format_ in ("json", *FORMATS)}
-    return Written(folder / "json", texts.pop("json"), texts, answer.err, answer.code)
+    path = folder / "report.json"
+    answer = shell.run([shell.command, *COMMANDS[name], "--output", str(path)])
+    return Written(path, path.read_text(), answer.out, answer.err)
 
 
 def signed(tree):

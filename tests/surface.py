@@ -115,7 +115,6 @@ def members():
 
 
 def sections():
-    """Yield the heading of each section, and its lines."""
     yield "commands", [name for name, _ in commands()]
     yield "arguments and options", options()
     yield "variables", variables()

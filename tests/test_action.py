@@ -58,14 +58,6 @@ def test_no_input_is_pasted_into_a_script(step):
     assert step["shell"] == "bash"
 
 
-def test_every_input_reaches_a_script_and_has_a_default():
-    variables = {n: text for step in STEPS.values() for n, text in step["env"].items()}
-    named = {name: f"INPUT_{name.upper().replace('-', '_')}" for name in ACTION["inputs"]}
-    expected = {variable: f"${{{{ inputs.{name} }}}}" for name, variable in named.items()}
-    assert {n: text for n, text in variables.items() if n != "VENV"} == expected
-    assert all({"description", "default"} == set(about) for about in ACTION["inputs"].values())
-
-
 def test_a_step_that_never_ran_is_no_pass():
     """Where gpumap could not be set up, the outputs of its run are empty."""
     values = {name: output["value"] for name, output in ACTION["outputs"].items()}
@@ -85,7 +77,6 @@ def test_shellcheck_has_nothing_to_say(path):
     ({"fault": "lost"}, {}, 3, "absent"),
 ])  # fmt: skip
 def test_the_step_ends_as_gpumap_does_and_tells_all(gpumap, devices, inputs, code, status):
-    """The outputs, the summary and an annotation are there for every exit code."""
     step = Job(gpumap.fake(script(**devices))).step(**{"map": TWO} | inputs)
     assert step.code == code
     assert list(step.outputs) == ["exit-code", "status", "report", "junit"]
@@ -122,7 +113,6 @@ def test_a_base(job):
 
 @pytest.mark.parametrize(("variable", "inputs", "code", "status"), TABLE["only_inputs_decide"])
 def test_only_inputs_decide_and_only_where_they_can(bare, variable, inputs, code, status):
-    """What becomes of the absent, and what the words of the command are."""
     bare.variables["GPUMAP_IF_ABSENT"] = variable
     step = bare.step(map="a->cuda4095", **inputs)
     assert (step.code, step.outputs["status"]) == (code, status)
@@ -190,7 +180,6 @@ def begun(job):
 
 @pytest.fixture
 def hanging(gpumap):
-    """A job on a node with a device that hangs after its first command."""
     log = 'log = "commands.log"\n'
     return Job(gpumap.fake(log + script({"fault": "hang", "fault_after": 1}, {})))
 

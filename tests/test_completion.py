@@ -1,10 +1,14 @@
 """What a shell offers after TAB, by click's protocol."""
 
-import shlex
 import sys
 
 import pytest
 from test_architecture import NOT_AT_START, START
+
+
+def asked(line):
+    place = len(line.split(" ")) - 1
+    return {"_GPUMAP_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(place)}
 
 
 @pytest.mark.parametrize(("line", "expected"), [
@@ -13,11 +17,7 @@ from test_architecture import NOT_AT_START, START
     ("gpumap bench train --split ", "balanced weighted keras drop"),
 ])  # fmt: skip
 def test_commands_options_and_choices_are_offered(gpumap, line, expected):
-    words = shlex.split(f"{line}|")
-    words[-1] = words[-1].removesuffix("|")
-    answer = gpumap(
-        _GPUMAP_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(len(words) - 1)
-    )
+    answer = gpumap(**asked(line))
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.split() == [f"plain,{word}" for word in expected.split()]
 
@@ -26,10 +26,9 @@ def test_commands_options_and_choices_are_offered(gpumap, line, expected):
     "gpumap ", "gpumap bench dot --", "gpumap compare b", "gpumap explain s",
 ])  # fmt: skip
 def test_to_complete_loads_no_library(gpumap, line):
-    env = {"_GPUMAP_COMPLETE": "bash_complete", "COMP_WORDS": line,
-           "COMP_CWORD": str(len(line.split(" ")) - 1)}  # fmt: skip
-    code = f"import os\nos.environ.update({env})\nfrom gpumap.cli import main\nassert main([]) == 0"
-    done = gpumap.run([sys.executable, "-c", START.format(code=code, names=set(NOT_AT_START))])
+    code = "from gpumap.cli import main\nassert main([]) == 0"
+    script = START.format(code=code, names=set(NOT_AT_START))
+    done = gpumap.run([sys.executable, "-c", script], **asked(line))
     assert (done.code, done.err) == (0, "")
 
 

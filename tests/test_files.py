@@ -39,7 +39,6 @@ def unwritten(path, text=""):
     ("größe->cpu0".encode(), "größe->cpu0"),
 ])  # fmt: skip
 def test_text_is_read_as_utf8_without_its_mark(tmp_path, content, text):
-    """A file's text is its bytes as UTF-8; a byte order mark is none of it."""
     path = tmp_path / "a.map"
     path.write_bytes(content)
     assert text == read_text(path, "map file")
@@ -113,7 +112,6 @@ def test_a_new_file_has_the_mode_that_open_would_give(tmp_path):
 
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_link_is_written_through(tmp_path, exists):
-    """A symbolic link stays one; its target is written, also where it did not exist."""
     (tmp_path / "sub").mkdir()
     target = tmp_path / "sub" / "target"
     if exists:
@@ -129,7 +127,6 @@ def test_a_link_is_written_through(tmp_path, exists):
     ("full", errno.ENOSPC),
 ])  # fmt: skip
 def test_what_cannot_be_written_says_why(tmp_path, name, number):
-    """Every failure to write names the path and the reason, and leaves nothing behind."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "full").symlink_to("/dev/full")
     os.mkfifo(tmp_path / "fifo")
@@ -159,7 +156,6 @@ def test_what_may_not_be_written_is_said(exists):
 
 
 def test_a_full_disk_keeps_the_old_file_and_no_temporary(tmp_path):
-    """Where the new text has no room, the old one stays and nothing else does."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not ROOT or libc.mount(b"tmpfs", bytes(tmp_path), b"tmpfs", 0, b"size=64k"):
         pytest.skip(f"cannot mount a tmpfs: {os.strerror(ctypes.get_errno() or errno.EPERM)}")
@@ -173,7 +169,6 @@ def test_a_full_disk_keeps_the_old_file_and_no_temporary(tmp_path):
 
 
 def test_an_interrupt_leaves_no_temporary(tmp_path, monkeypatch):
-    """Whatever ends the writing, the temporary file goes."""
     monkeypatch.setattr(os, "fsync", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         write_atomic(tmp_path / "a", "text")
@@ -181,7 +176,6 @@ def test_an_interrupt_leaves_no_temporary(tmp_path, monkeypatch):
 
 
 def test_a_slow_reader_of_a_fifo_gets_everything(tmp_path):
-    """Once a FIFO has a reader, a text larger than its buffer is waited for."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)

@@ -73,11 +73,11 @@ def test_levels_of_caches_are_lines_that_meet(latency, rate, then, knot):
     assert figures["peak_bandwidth"] == pytest.approx(then, rel=0.1)
 
 
-def noisy(rng, blocks, share, lag=0.0, lines=(SMALL,)):
+def noisy(rng, blocks, share, lag=0.0):
     noise = rng.normal(0.0, share, (blocks, len(SIZES)))
     for n in range(1, blocks):
         noise[n] = lag * noise[n - 1] + math.sqrt(1 - lag**2) * noise[n]
-    return times(*lines) * np.exp(noise)
+    return times(SMALL) * np.exp(noise)
 
 
 @pytest.mark.parametrize(("blocks", "share", "lag"), [

@@ -26,7 +26,6 @@ COMMAND = ("bench", "dot", "a->cuda0;b->cuda1", "--backend", "fake", "--budget",
 
 
 def rows():
-    """Return the cells of the walk's table."""
     section = (ROOT / "docs" / "architecture.md").read_text().partition("## The way of a map")[2]
     lines = [line for line in section.splitlines() if line.startswith("| ")]
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -34,7 +33,6 @@ def rows():
 
 
 def test_each_stop_is_called_in_its_order(tmp_path):
-    """In at most 12 files, of which each exists."""
     stops = [row[0] for row in rows()]
     assert stops == [
         "command", "request", "resolve", "open", "measure", "report", "judge", "render",

@@ -20,7 +20,6 @@ def exists(test):
 
 
 def test_each_fault_can_be_planted():
-    """What it replaces is in its file exactly once, and it changes that."""
     times = {m.id: (ROOT / m.file).read_text(encoding="utf-8").count(m.old) for m in MUTANTS}
     assert {id_: n for id_, n in times.items() if n != 1} == {}
     assert [m.id for m in MUTANTS if m.new == m.old] == []

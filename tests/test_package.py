@@ -68,7 +68,6 @@ def test_the_texts_can_be_read_from_the_wheel_itself(built):
 
 
 def test_the_wheel_says_what_the_project_does(wheel):
-    """The command, every extra, the oldest Python, and the licence."""
     info = f"{NAME}-{__version__}.dist-info"
     told = Parser().parsestr(wheel[f"{info}/METADATA"].decode())
     assert b"gpumap = gpumap.__main__:main" in wheel[f"{info}/entry_points.txt"]

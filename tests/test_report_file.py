@@ -14,7 +14,7 @@ from refusals import refusal
 from report import made_reports
 from report.made_reports import EVERY
 from report_schema import validate
-from saved_reports import FORMATS, signed, written
+from saved_reports import signed, written
 
 from gpumap import model
 from gpumap.errors import SourceError
@@ -34,7 +34,6 @@ def put(tmp_path, content):
 
 
 def again(tmp_path, report):
-    """Return what a report is after it was written and read."""
     return io.read(put(tmp_path, io.written(report)))
 
 
@@ -81,14 +80,11 @@ def test_a_device_is_listed_once_and_is_the_same_noun(tmp_path):
     assert [each["driver"] for each in tree["other_devices"]] == ["9"]
 
 
-@pytest.mark.parametrize("text", [
-    "cpu", "cpu3", "cuda", "cuda0", "cuda@0000:0a:00.0", "opencl1:0", "opencl0:12.3",
-    "cuda@GPU-6e20bf4b-1a2b-3c4d-5e6f-0123456789ab", "rocm0", "xpu1", "mps", "tpu0",
-])  # fmt: skip
+@pytest.mark.parametrize("text", ["cpu", "rocm1", "cuda@0000:0a:00.0", "opencl0:12.3"])
 def test_a_device_is_written_as_a_map_writes_it(text):
     ref = parse_map(f"a->{text}").entries[0].ref
-    assert str(ref) == text
-    assert io.typed(io.plain(ref), model.DeviceRef) == ref
+    assert io.plain(ref) == text
+    assert io.typed(text, model.DeviceRef) == ref
 
 
 NUMBERS = st.floats() | st.integers(-(10**15), 10**15)
@@ -195,7 +191,6 @@ def test_another_version_is_refused(tmp_path, version):
 
 @pytest.mark.parametrize(("text", "message"), [
     ("", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
-    ("dev0->cuda0", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
     ('{"tool": ]', "it is not JSON: Expecting value: line 1 column 10 (char 9)"),
     ('{"tool": {}}}', "it is not JSON: Extra data: line 1 column 13 (char 12)"),
     ("[" * 1_000_000, "its brackets are nested too deeply"),
@@ -225,7 +220,6 @@ def test_what_would_take_all_memory_is_refused_unread(tmp_path, monkeypatch):
 
 
 def many_rows(n):
-    """Return a report with n rows more, each of its own case."""
     report = io.read(written("dot").path)
     row = report.measurements[0]
     more = (
@@ -235,7 +229,7 @@ def many_rows(n):
     return replace(report, measurements=(*report.measurements, *more))
 
 
-@pytest.mark.parametrize("format_", [None, "json", *FORMATS])
+@pytest.mark.parametrize("format_", [None, "json", "plain", "rich"])
 def test_the_work_grows_with_the_rows_and_no_faster(tmp_path, format_):
     """Reading and showing: each further row takes as many calls as those before it."""
     work = []

@@ -65,18 +65,26 @@ def test_an_identity_finds_its_device_at_any_ordinal(fake, identity):
     assert bound(f"a->cuda@{identity}", inventory) == [("a", "cuda1")]
 
 
+def knowing(*probes, asked=None, **variables):
+    """Return an inventory of what backends have found."""
+    inventory = Inventory(Host(variables, FOUR), asked)
+    for probe in probes:
+        inventory.know(probe)
+    return inventory
+
+
 def of_libraries(**more):
     """Return an inventory in which CuPy drives a GPU, and pygpu has what is given."""
-    inventory = Inventory(Host({}, FOUR))
     device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
                     hardware=frozenset({"gpu:a"}))  # fmt: skip
-    inventory.know(Probe("cupy", usable=True, devices=(device,)))
     if hardware := more.pop("hardware", None):
         other = replace(device, backend="pygpu", hardware=frozenset({hardware}))
         more |= {"usable": True, "devices": (other,)}
-    inventory.know(Probe("torch", usable=True, notes=("cuda: not built for it",)))
-    inventory.know(Probe("pygpu", **{"usable": False} | more))
-    return inventory
+    return knowing(
+        Probe("cupy", usable=True, devices=(device,)),
+        Probe("torch", usable=True, notes=("cuda: not built for it",)),
+        Probe("pygpu", **{"usable": False} | more),
+    )
 
 
 @pytest.mark.parametrize(("pygpu", "backends", "code", "severity"), [
@@ -132,10 +140,6 @@ def test_a_requested_backend_that_is_none_or_has_none():
 
 
 def test_one_absent_name_and_none_resolves(fake):
-    """Every absent name is a diagnostic with entry, place and what is there; no binding is left.
-
-    The place is that of the device, without blanks.
-    """
     found = absent("a->cuda0;b->cuda7; c ->  cpu1 ", fake("cuda0", "cuda1", "cpu0"))
     assert [(d.code, d.entry, d.span, d.hint, d.name) for d in found] == [
         ("absent", 2, Span(12, 17), "write one that is there: cuda0, cuda1", "b"),
@@ -161,25 +165,14 @@ def test_the_hint_lists_what_is_there(fake, ref, there):
     assert part.hint == "write one that is there: opencl0:0"  # which has no parts
 
 
-class Finding:
-    def __init__(self, name, devices, notes=(), kinds=(Kind.CUDA, Kind.OPENCL)):
-        self.name, self.devices, self.notes = name, tuple(devices), notes
-        self.kinds = frozenset(kinds)
-
-    def probe(self):
-        return Probe(self.name, usable=True, fix="mend", devices=self.devices, notes=self.notes)
-
-
 def simulating(asked, *names, type_="gpu"):
-    inventory = Inventory(Host({}, FOUR), asked)
-    inventory.know(Probe("cupy", usable=False))
-    inventory.know(Probe("pygpu", usable=False))
-    inventory._backends["pyopencl"] = Finding("pyopencl", (
+    devices = tuple(
         Device(f"opencl:{n}:0", Kind.OPENCL, DeviceRef(Kind.OPENCL, 0, n), name, "pyopencl",
                driver=f"{name} 1.0", facts={"type": type_})
         for n, name in enumerate(names)
-    ))  # fmt: skip
-    return inventory
+    )  # fmt: skip
+    unusable = (Probe(name, usable=False) for name in ("cupy", "pygpu"))
+    return knowing(*unusable, Probe("pyopencl", usable=True, devices=devices), asked=asked)
 
 
 @pytest.mark.parametrize("simulator", ["Oclgrind Simulator", "Intel(R) FPGA Emulation Device"])
@@ -200,12 +193,11 @@ def test_a_simulator_is_never_a_default(simulator):
 ])  # fmt: skip
 def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, message):
     """A backend that drives another kind, or another device, still knows: nothing is lost."""
-    inventory = Inventory(Host({}, FOUR), "pygpu")
-    devices = (Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs)
+    devices = tuple(Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs)
     hidden = 'CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device'
     notes = ("cuda: no\x1b driver", hidden, "opencl1: no device")
-    inventory._backends["pygpu"] = Finding("pygpu", devices, notes)
-    (problem,) = absent("a->cuda1", inventory)
+    probe = Probe("pygpu", usable=True, devices=devices, notes=notes)
+    (problem,) = absent("a->cuda1", knowing(probe, asked="pygpu"))
     assert problem.message == f"a: {message}no\x1b driver; {hidden}"
 
 
@@ -223,22 +215,14 @@ HIDING = {
 def test_what_hides_devices_that_have_numbers_alone_is_named(monkeypatch, why, there):
     """By the row of their kind; the variables of another kind are nothing to them."""
     monkeypatch.setitem(DEFAULTS, Kind.ROCM, ("torch",))
-    inventory = Inventory(Host(HIDING[why] | {"ZE_AFFINITY_MASK": "0"}, FOUR))
     ref = DeviceRef(Kind.ROCM, 0)
     devices = (Device("rocm:0", Kind.ROCM, ref, "MI300X", "torch"),) if there else ()
-    inventory._backends["torch"] = Finding("torch", devices, kinds=[Kind.ROCM])
-    (found,) = absent("a->rocm1", inventory)
+    probe = Probe("torch", usable=True, devices=devices)
+    (found,) = absent("a->rocm1", knowing(probe, **HIDING[why], ZE_AFFINITY_MASK="0"))
     before = "rocm1 is not there: " if there else (
         "no backend can drive rocm1: torch: it finds no rocm device; "
     )  # fmt: skip
     assert found.message == f"a: {before}{why}"
-
-
-def test_a_kind_without_a_backend_is_a_kind_still():
-    """A library that is to drive it may come: nothing of it is installed by chance."""
-    (found,) = absent("a->mps", Inventory(Host({}, FOUR)))
-    assert found.message.startswith("a: no backend can drive mps: ")
-    assert found.hint.startswith("map a device that `gpumap devices` lists")
 
 
 def test_the_first_of_a_kind_is_meant_where_no_number_is(fake):
@@ -274,7 +258,6 @@ def test_a_backend_that_drives_another_kind():
     ("all->cpu;a->cpu0;b->cpu1", topology((0,), (1,)), ["all, a", "all, b"]),
 ])  # fmt: skip
 def test_names_of_one_core_share_it(text, machine, said):
-    """Distinct ones do not: then there is no note."""
     found = notes(text, Inventory(Host({}, machine)))
     assert [note.message.partition(" share hardware (core:")[0] for note in found] == said
 
@@ -320,8 +303,7 @@ def test_the_default_is_every_accelerator_else_every_gpu_of_opencl_else_cores(fa
 
 
 @pytest.mark.parametrize(("cores", "text"), [
-    ([(0,)], "dev0->cpu0"), ([(0, 1)], "dev0->cpu0"), ([(0,), (1,)], "dev0->cpu0;dev1->cpu1"),
-    ([(0,), (1,), (2,)], "dev0->cpu0;dev1->cpu1"), ([(0, 1), (2, 3)], "dev0->cpu0;dev1->cpu2"),
+    ([(0, 1)], "dev0->cpu0"), ([(0,), (1,), (2,)], "dev0->cpu0;dev1->cpu1"),
     ([(0, 2), (1, 3)], "dev0->cpu0;dev1->cpu1"), ([(5,), (9,)], "dev0->cpu0;dev1->cpu1"),
     ([(4, 5), (8, 9)], "dev0->cpu0;dev1->cpu2"),
 ])  # fmt: skip
@@ -334,10 +316,10 @@ def test_else_one_name_for_each_physical_core_at_most_two(cores, text):
 
 def test_cores_that_share_all_of_their_hardware_get_one_name():
     """As JAX's do, each of which has all cores: a second name would bring no second device."""
-    inventory = Inventory(Host({}, FOUR), "jax")
-    inventory.know(Probe("jax", usable=True, devices=tuple(
+    devices = tuple(
         Device(f"cpu:{n}", Kind.CPU, DeviceRef(Kind.CPU, n), "A CPU", "jax",
                hardware=frozenset({"core:0", "core:1"}))
         for n in range(4)
-    )))  # fmt: skip
+    )  # fmt: skip
+    inventory = knowing(Probe("jax", usable=True, devices=devices), asked="jax")
     assert str(default_map(inventory)) == "dev0->cpu0"

@@ -19,7 +19,6 @@ SMALL = {"batch_per_device": 32, "budget": "0.3s"}
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch, tmp_path):
-    """Run in an empty folder, with no variable and no file of the user's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in [name for name in os.environ if name.startswith("GPUMAP_")]:
@@ -31,12 +30,10 @@ def train(**options):
 
 
 def test_a_report_comes_back():
-    report = train(rule="bsp", budget="6s")
+    report = train(map="a->cuda0;b->cuda1", backend="fake", rule="bsp", budget="6s")
     assert isinstance(report, Report)
-    few = any(row.samples is None or len(row.samples.seconds) < 6 for row in report.measurements)
-    status = "inconclusive" if few else "ok"
-    assert (report.kind, report.status, report.exit_code) == ("bench", status, 0)
-    rows = [row for row in report.measurements if row.case.bench == "train"]
+    assert (report.kind, report.status, report.exit_code) == ("bench", "ok", 0)
+    rows = report.measurements
     assert [(row.case.name, row.case.names) for row in rows] == [
         ("compute", ("a",)), ("step", ("a",)), ("compute", ("a", "b")), ("step", ("a", "b"))
     ]  # fmt: skip

@@ -55,7 +55,6 @@ def docstrings(tree, name=""):
 
 
 def strings(tree):
-    """Yield each text in a tree of tables and lists."""
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, dict | list):
@@ -64,7 +63,6 @@ def strings(tree):
 
 
 def test_the_public_surface_is_what_it_was(renew):
-    """A line that is gone from it needs its reason in the commit and in CHANGELOG."""
     held("surface", surface(), renew=renew)
 
 

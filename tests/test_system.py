@@ -12,30 +12,24 @@ APT = table(__file__)["apt"]
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 
 
-@pytest.fixture
-def system(tmp_path):
-    """Return a function that runs the script with a package manager of its own."""
-
-    def run(*packages, user=0, apt=True, codename="trixie", **env):
-        tools = tmp_path / "bin"
-        tools.mkdir()
-        for name, text in {"id": f"#!/bin/sh\necho {user}\n", "apt-get": APT}.items():
-            if apt or name == "id":
-                (tools / name).write_text(text)
-                (tools / name).chmod(0o755)
-        for name in ("bash", "sh"):
-            (tools / name).symlink_to(shutil.which(name))
-        release = tmp_path / "os-release"
-        release.write_text(f"VERSION_CODENAME={codename}\n")
-        given = {"PATH": str(tools), "LOG": str(tmp_path / "log"), "OS_RELEASE": str(release)}
-        done = subprocess.run(
-            [str(SCRIPT), *packages], env=given | env, capture_output=True, text=True, check=False
-        )
-        log = tmp_path / "log"
-        asked = log.read_text().split() if log.exists() else []
-        return done, [package for package in packages if package in asked]
-
-    return run
+def system(folder, *packages, user=0, apt=True, codename="trixie", **env):
+    """Run the script with a package manager of its own."""
+    tools = folder / "bin"
+    tools.mkdir()
+    for name, text in {"id": f"#!/bin/sh\necho {user}\n", "apt-get": APT}.items():
+        if apt or name == "id":
+            (tools / name).write_text(text)
+            (tools / name).chmod(0o755)
+    for name in ("bash", "sh"):
+        (tools / name).symlink_to(shutil.which(name))
+    release, log = folder / "os-release", folder / "log"
+    release.write_text(f"VERSION_CODENAME={codename}\n")
+    given = {"PATH": str(tools), "LOG": str(log), "OS_RELEASE": str(release)}
+    done = subprocess.run(
+        [str(SCRIPT), *packages], env=given | env, capture_output=True, text=True, check=False
+    )
+    asked = log.read_text().split() if log.exists() else []
+    return done, [package for package in packages if package in asked]
 
 
 HERE, IN_CI, OLD = {}, {"CI": "true"}, {"CI": "true", "codename": "bookworm"}
@@ -51,9 +45,11 @@ HERE, IN_CI, OLD = {}, {"CI": "true"}, {"CI": "true", "codename": "bookworm"}
     ("gcc zsh", {"apt": False}, 0, "", "gcc zsh"),  # another distribution
     ("gcc zsh", {"apt": False} | IN_CI, 1, "", "gcc zsh"),
 ])  # fmt: skip
-def test_what_is_not_there_is_named_and_costs_nothing(system, packages, how, code, installed, said):
+def test_what_is_not_there_is_named_and_costs_nothing(
+    tmp_path, packages, how, code, installed, said
+):
     """It is skipped by the tests that need it; in CI nothing is skipped unseen."""
-    done, found = system(*packages.split(), **how)
+    done, found = system(tmp_path, *packages.split(), **how)
     assert (done.returncode, found) == (code, installed.split())
     told = done.stdout + done.stderr
     assert (said in told, bool(said)) == (True, bool(told))

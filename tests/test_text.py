@@ -39,7 +39,6 @@ def test_what_a_terminal_or_a_runner_could_act_on_is_an_escape(text, expected):
 
 @given(text=st.text(st.characters()), start=st.sampled_from(["", " ::", "##[##["]))
 def test_nothing_else_is_left_and_nothing_happens_twice(text, start):
-    """The result is printable, and escaping it again changes nothing."""
     escaped = printable(start + text)
     assert escaped.isprintable()
     assert escaped == printable(escaped)

@@ -15,7 +15,6 @@ TABLE = table(__file__)
     (5000 * 2**40, "5000.0 TiB"),
 ])  # fmt: skip
 def test_memory_is_in_binary_units(nbytes, text):
-    """The largest unit that leaves at least one, one digit after the point, bytes exact."""
     assert text == memory(nbytes)
 
 

@@ -17,6 +17,14 @@ def script(*devices, **every):
     return "\n".join(lines)
 
 
+def scripted(row):
+    """Return the script that a row of a table describes; by default of two devices."""
+    if "text" in row:
+        return row["text"]
+    host = f"[host]\nrate = {row['host']}\n\n" if "host" in row else ""
+    return host + script(*row.get("devices", ()), **row.get("each", {}))
+
+
 def report(answer):
     """Return the JSON report on stdout; it must be what the schema says."""
     return checked(answer.out)

@@ -16,7 +16,7 @@ def test_a_report_is_shown_as_its_run_showed_it(gpumap, name):
     """On stdout as the run did, and on stderr what the run said; the exit code is not the run's."""
     run = written(name)
     plain, json_ = (gpumap("report", str(run.path), "--format", f) for f in ("plain", "json"))
-    assert (plain.out, json_.out) == (run.others["plain"], run.text)
+    assert (plain.out, json_.out) == (run.out, run.text)
     validate(run.tree)
     assert plain.err == re.sub(r"^gpumap: .*\n", "", run.err, flags=re.MULTILINE)
     assert (plain.code, json_.code) == (0, 0)

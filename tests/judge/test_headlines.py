@@ -4,8 +4,7 @@ import re
 
 import pytest
 from cases import thin
-from commands.scripts import script
-from expected_runs import scripted
+from commands.scripts import script, scripted
 from golden import held
 from hypothesis import given
 from hypothesis import strategies as st
