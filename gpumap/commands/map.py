@@ -128,7 +128,7 @@ def doctor(program: Program, /, **options: Any) -> None:
          help="The limit: 10s; from 60s on memory, links and all devices at once too; from 10m on "
          "a soak.")  # fmt: skip
 @click.option(
-    "--expect", metavar="NxMODEL", help="So many devices of this model must be there: 8xH200."
+    "--expect", metavar="N[xMODEL]", help="So many devices must be there: 8xH200, or any 8."
 )
 @click.option("--require", metavar="FILE", type=FileType(),
               help="TOML: count, model, memory, driver, link_width, link_generation, power_limit, "
@@ -142,9 +142,11 @@ def preflight(program: Program, /, **options: Any) -> None:
 
     Of each device: its driver's counters and settings, other processes on it, verified copies from
     and to the host and between all pairs both ways, a verified product, and its speed against the
-    others of its model. What cannot be read is no pass. The exit code is 0 for fit, 1 unfit, 3 a
-    device is missing, 4 wrong bytes, 5 cannot tell. It never takes longer than --within, also
-    where a driver hangs.
+    others of its model. What cannot be read is no pass. Without a map it takes the GPUs that
+    answer, or else cores: name the devices, or use --expect, so that a lost one is missing.
+
+    The exit code is 0 for fit, 1 unfit, 3 a device is missing, 4 wrong bytes, 5 cannot tell. It
+    never takes longer than --within, also where a driver hangs.
     """
     from gpumap.app.preflight import PreflightRequest
     from gpumap.app.preflight import preflight as examine_node

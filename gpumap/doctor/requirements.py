@@ -1,4 +1,4 @@
-"""What a job requires of a node: `--expect 8xH200`, and the TOML file of `--require`.
+"""What a job requires of a node: `--expect 8xH200`, or 8 of any, and the TOML file of `--require`.
 
 Each key of that file is a field of `Requirements`.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Item = tuple[str, Fitness, str]
 
-_EXPECT = re.compile(r"([1-9][0-9]{0,3})x(.+)")
+_EXPECT = re.compile(r"([1-9][0-9]{0,3})(?:x(.+))?")
 _WATT = 1000  # milliwatts
 
 
@@ -71,10 +71,8 @@ class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
         if expect is not None:
             found = _EXPECT.fullmatch(expect.strip())
             if found is None:
-                raise QuestionError(
-                    f"--expect {expect[:40]} is no number and model", "write 8xH200"
-                )
-            values |= {"count": int(found[1]), "model": found[2]}
+                raise QuestionError(f"--expect {expect[:40]} is no number", "write 8xH200, or 8")
+            values |= {"count": int(found[1])} | ({"model": found[2]} if found[2] else {})
         try:
             return typed(values, cls)
         except ValueError as error:
@@ -96,7 +94,8 @@ class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
     def _is_model(self, device: Device) -> bool:
         wanted = (self.model or "").casefold()
         whole = rf"(?<![0-9a-z]){re.escape(wanted)}(?![0-9a-z])"  # an A100 is no A10
-        return wanted == str(device.kind) or bool(re.search(whole, device.name.casefold()))
+        known = wanted in ("", str(device.kind))
+        return known or bool(re.search(whole, device.name.casefold()))
 
     def of_device(self, device: Device, gpu: GpuHealth | None) -> Iterator[Item]:
         """Yield whether a device is as required, as far as its driver tells."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gpumap.judge.pairs import Change, alarms, located
 from gpumap.judge.phrases import ENDS, answer, fix, sentence
 from gpumap.model import Estimate
-from gpumap.text import middle
+from gpumap.text import cut, middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 TOLERANCE = 0.03  # healthy devices of one model differ by less
 TOLERANCE_OF_CORES = 0.3  # of those in the host's memory: another thread on a core takes that much
 RATE = 0.01  # one-sided error of any false name in a run
+_MAP = 40  # characters of a default map
 _WORDS = {"fit": "Fit", "cannot-tell": "Cannot tell"}  # of a node; else it is unfit
 _LEVELS: dict[str, Level] = {"fit": "good", "cannot-tell": "untrusted"}  # else failed
 
@@ -104,7 +105,9 @@ def fitness(report: Report, result: Screened) -> Headline:
 
 
 def _fit(report: Report, checks: Sequence[FitnessCheck]) -> str:
-    names = counted(len(report.bindings), "name")
+    names, source = counted(len(report.bindings), "name"), report.source
+    if source is not None and source.origin == "default":
+        names += f" (no map is given: {cut(source.text, _MAP)})"
     pairs = sum(check.what == "pair" for check in checks)
     moved = f", {counted(pairs, 'pair')} moved right bytes" if pairs else ""
     return (

@@ -277,7 +277,7 @@ def test_a_device_that_tells_nothing_does_not_have_what_is_required(tmp_path):
     ("8xH200", "NVIDIA H200", "missing"), ("7xh200", "NVIDIA H200", "fit"),
     ("7xcuda", "NVIDIA H200", "fit"), ("1xH100", "NVIDIA H200", "missing"),
     ("1xH200", "NVIDIA GH200 480GB", "missing"), ("7xA100", "NVIDIA A100-SXM4-80GB", "fit"),
-    ("1xA10", "NVIDIA A100-SXM4-80GB", "missing"),
+    ("1xA10", "NVIDIA A100-SXM4-80GB", "missing"), ("7", "any", "fit"), ("8", "any", "missing"),
 ])  # fmt: skip
 def test_devices_of_a_model_are_counted_once_by_a_whole_word(expect, name, fitness):
     """Seven devices, and an eighth name for one of them."""
