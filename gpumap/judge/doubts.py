@@ -128,8 +128,9 @@ def _uncertainty(
     longer_, idle = f"with {longer(report)}", "on an idle machine"
     small = too_few(row) or figure is None or not figure.has_interval
     efficiency = row.metrics.get("efficiency")  # of ideal: the figure itself may be possible
-    if any(each is not None and each.impossible for each in (figure, efficiency)):
-        return "Its speed-up is above what these devices can give", (longer_, idle)
+    for what, each in {"speed-up": figure, "efficiency": efficiency}.items():
+        if each is not None and each.impossible:
+            return f"Its {what} is above what these devices can give", (longer_, idle)
     if _CEILING in row.flags:
         return "It is faster than this hardware can be", (longer_, idle)
     sound = "undisturbed" in row.metrics and "cpu" not in row.flags  # CPU times are second best

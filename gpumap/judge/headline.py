@@ -140,8 +140,15 @@ def _passed(report: Report) -> Headline | None:
     if figure is None:
         return None
     some = f"All {len(limits)} limits met, the first: " if len(limits) > 1 else "Limit met: "
-    text = f"{some}{limits[0].text}; it is {value(figure)} ({interval(figure)})."
-    return answer(report, "good", (text,), About(limits[0].id, limits[0].metric, figure))
+    text = f"{some}{limits[0].text}; it is {value(figure)} ({interval(figure)})"
+    how = _by_cpu(report, limits[0])
+    return answer(report, "good", (f"{text}{how}.",), About(limits[0].id, limits[0].metric, figure))
+
+
+def _by_cpu(report: Report, verdict: Verdict) -> str:
+    """Return that a figure is of CPU times, where it is: others had the cores meanwhile."""
+    row = next((row for row in report.measurements if row.case.id == verdict.id), None)
+    return " by CPU times: others had the cores" if row and "cpu" in row.flags else ""
 
 
 def _failed(report: Report) -> Headline | None:
@@ -186,7 +193,7 @@ def _limits(report: Report) -> Headline | None:
     first = f"{some if len(every) > 1 else 'Limit missed: '}{chosen.text}"
     if figure is None:
         return answer(report, "below", (f"{first}, which was not measured.",), subject)
-    shown = f"; it is {value(figure)} ({interval(figure)})."
+    shown = f"; it is {value(figure)} ({interval(figure)}){_by_cpu(report, chosen)}."
     return answer(report, "below", (f"{first}{shown}",), subject)
 
 

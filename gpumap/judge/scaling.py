@@ -183,7 +183,7 @@ def scale(report: Report, result: Scaled) -> Headline:
     if scaling is None or scaling.cause is None or (gain := scaling.steps[-1].speedup) is None:
         return answer(report, "failed", failed or ("Not measured.",))
     verdicts = [verdict.verdict for verdict in report.verdicts]
-    unclear = scaling.cause in INCONCLUSIVE and "fail" not in verdicts
+    unclear = scaling.cause in INCONCLUSIVE and not {"fail", "pass"} & {*verdicts}
     count = counted(len(scaling.steps[-1].names), "name")
     figure = roughly(gain) if unclear else f"{value(gain)}"
     text = f"{count} are {figure} times as fast as one"
@@ -194,6 +194,8 @@ def scale(report: Report, result: Scaled) -> Headline:
     if failed or "fail" in verdicts:
         level = "failed" if failed else "below"
         text = text if failed else f"Limit missed ({report.verdicts[0].text}): {text}"
+    elif "pass" in verdicts:
+        level, text = "good", f"Limit met ({report.verdicts[0].text}): {text}"
     elif "inconclusive" in verdicts:
         level = "untrusted"
     about = About(None, "speedup", gain, scaling.cause)

@@ -12,6 +12,7 @@ from ranks import ALLOWED, ROOT, needs_mpirun, two_cores
 from shell import ended, until
 
 from gpumap.app.scaling import _judged
+from gpumap.judge.scaling import scale as answer
 from gpumap.model import Estimate, replace
 from gpumap.model.io import read
 
@@ -158,6 +159,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(gpumap, failing, how,
 @pytest.mark.parametrize(("cause", "speedup", "code", "word"), [
     ("one-at-a-time", (1.0, 0.9, 1.1), 1, "fail"), ("start-up", (1.9, 1.85, 1.95), 0, "pass"),
     ("cpu-contention", (1.0, 0.9, 1.1), 5, "inconclusive"),
+    ("cpu-contention", (1.9, 1.85, 1.95), 0, "pass"),
     ("scales", (1.8, 1.7, 1.9), 5, "inconclusive"),
 ])  # fmt: skip
 def test_a_limit_is_judged_by_interval_and_cause(gpumap, cause, speedup, code, word):
@@ -171,6 +173,9 @@ def test_a_limit_is_judged_by_interval_and_cause(gpumap, cause, speedup, code, w
     request = SimpleNamespace(expect=1.8, inconclusive="fail")
     judged = _judged(given, request=request, turn=0.1)
     assert (judged.exit_code, judged.verdicts[0].verdict) == (code, word)
+    text = answer(judged, judged.result).text
+    assert text.startswith("Limit met (speedup>=1.8): 2 names are ") == (word == "pass")
+    assert text.startswith("Limit missed (speedup>=1.8): ") == (word == "fail")
 
 
 def test_a_run_that_takes_too_long_has_failed(gpumap):

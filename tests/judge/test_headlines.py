@@ -210,6 +210,9 @@ def test_cpu_contention_is_no_conclusion():
     met = verdict("pass", id_=row.case.id, value=1.9, low=1.85, high=1.95)
     found = headline(made(measurements=rows, notes=(), verdicts=(met,)))
     assert "Limit met: dot.many.speedup>=1.8; it is 1.90 (CI 1.85 to 1.95)." in found.text
+    rows = (product("one", "ok"), replace(busy, flags=("cpu",)))
+    found = headline(made(measurements=rows, notes=(), verdicts=(met,)))
+    assert "(CI 1.85 to 1.95) by CPU times: others had the cores." in found.text
     unclear = verdict("inconclusive", "compare", threshold=0.1, value=None, low=None, high=None)
     found = headline(made("inconclusive", 5, measurements=rows, notes=(), verdicts=(unclear,)))
     assert "Inconclusive: 1 of 1 metric needs more samples to exclude a 10 %" in found.text
