@@ -71,12 +71,15 @@ def _records(report: Report) -> Iterator[Record]:
                  f"gpumap {report.kind}")  # fmt: skip
     for line in warnings(report):
         yield Record("warning", cells={"reason": line})
-    yield from spec_of(report).records(report, report.result)
+    spec = spec_of(report)
+    yield from spec.records(report, report.result)
     for verdict, outcome in zip(report.verdicts, of_verdicts(report), strict=True):
         hints = (p.diagnostic.hint for p in report.errors if _is_of(p, verdict))
         yield _verdict(verdict, outcome, next(hints, None))
     for problem in report.errors:
-        yield _error(problem, tested=not any(_is_of(problem, each) for each in report.verdicts))
+        told = problem.diagnostic.code in spec.in_sections  # a record of the result is its test
+        told = told or any(_is_of(problem, verdict) for verdict in report.verdicts)
+        yield _error(problem, tested=not told)
 
 
 def _is_of(problem: Problem, verdict: Verdict) -> bool:
