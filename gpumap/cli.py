@@ -66,6 +66,7 @@ _CONFIG: dict[str, tuple[type, ...]] = {
 _BEFORE_COMMANDS = (["run"], ["exec"], ["scale"], ["watch"])  # which stand behind "--"
 _COMPLETE = "_GPUMAP_COMPLETE"
 _UNKNOWN = r"(?s)No such (?:command|option):? '?(.*?)'?\.?$"
+_VARIABLE = r" \(env var: '[A-Z_]+'\)"  # which click names whether it was set or not
 _NO_CHOICE = r"(?s)'(.*)' is not one of '"
 
 
@@ -210,6 +211,7 @@ def _refused(error: click.ClickException | GpumapError, arguments: list[str]) ->
         sys.stderr.write(render(error.diagnostics, columns=columns(sys.stderr)))
         return error.exit_code
     message = error.format_message().replace("\n\t", " ")  # choices, each in a line
+    message = re.sub(_VARIABLE, "", message, count=1)
     if isinstance(error, click.UsageError):
         if re.match(_UNKNOWN, error.message):
             message = error.message  # what click would offer, `_advice` does

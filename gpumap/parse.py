@@ -268,8 +268,10 @@ def _arrow_hint(entry: str, number: int) -> str:
     if entry.endswith("-"):
         name = cut(entry[:-1].strip(BLANKS)) or "dev0"
         return f'a shell took the ">": quote the map: "{name}->..."'
-    if device := _as_device(entry):
-        return f'give it a name: "dev{number - 1}->{device}"'
+    devices = [_as_device(part.strip(BLANKS)) for part in entry.split(",")]
+    if all(devices):
+        named = ";".join(f"dev{n}->{device}" for n, device in enumerate(devices, number - 1))
+        return f'give {"each" if len(devices) > 1 else "it"} a name: "{cut(named)}"'
     for arrow in _ARROWS:
         name, found, device = (side.strip(BLANKS) for side in entry.partition(arrow))
         if found:

@@ -102,12 +102,12 @@ def run(context: click.Context, /, *, cfg: Path | None, **options: Any) -> None:
     """Run a command once for each name of a map, on its device.
 
     Each runs on the cores of its device. The command comes after "--": gpumap run MAP [OPTIONS] --
-    COMMAND ARG... Each process has its name in GPUMAP_NAME, its own entry of the map in
-    GPUMAP_CONTEXTS, and RANK, WORLD_SIZE, MASTER_ADDR and so on as torchrun sets them; it reads
-    nothing from stdin. What it prints comes out line by line behind its name. The first process
-    that fails ends the others, and its exit code is gpumap's (128 and its number for a signal); 124
-    after --timeout, 130 after Ctrl-C, 126 and 127 for a command that cannot be run. When gpumap
-    ends, nothing that it started is left.
+    COMMAND ARG... Each process has its name in GPUMAP_NAME, in GPUMAP_CONTEXTS its own entry of the
+    map, numbered as it sees its devices and cores, and RANK, WORLD_SIZE, MASTER_ADDR and so on as
+    torchrun sets them; it reads nothing from stdin. What it prints comes out line by line behind
+    its name. The first process that fails ends the others, and its exit code is gpumap's (128 and
+    its number for a signal); 124 after --timeout, 130 after Ctrl-C, 126 and 127 for a command that
+    cannot be run. When gpumap ends, nothing that it started is left.
     """
     from gpumap.app.placed_run import RunRequest, run_names
 
