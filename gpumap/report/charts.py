@@ -57,6 +57,11 @@ class Chart(NamedTuple):
     draw: Callable[[Figure], None]
 
 
+def titled(title: str, most: int, count: int) -> str:
+    """Return a title that says so where not all is drawn."""
+    return title if count <= most else f"{title}; the first {most} of {count}, the tables have all"
+
+
 def missing() -> str | None:
     """Return how to install what draws charts, where it is not there."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of fonts and folders

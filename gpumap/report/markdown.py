@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
 from gpumap.report.diagnostics import SHOWN, folded, left_out, more, remedy
-from gpumap.report.table import RIGHT, Table
+from gpumap.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -95,31 +95,25 @@ def _items(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _tabled(table: Table) -> Iterator[str]:
+    """Yield a table with its title and remarks; a column of figures is aligned right."""
     if table.title:
         yield from (f"### {code(table.title)}", "")
-    yield from _table(table.columns, table.rows)
+    if table.rows:
+        from tabulate import tabulate
+
+        figures = [
+            column in table.figures or all(_FIGURE.fullmatch(row[n]) for row in table.rows)
+            for n, column in enumerate(table.columns)
+        ]
+        text = tabulate(
+            [list(map(_cell, row, figures)) for row in table.rows],
+            [_word(column).replace("|", r"\|") for column in table.columns],
+            "pipe",
+            colalign=["right" if bare else "left" for bare in figures],
+            disable_numparse=True,
+        )
+        yield from (*text.split("\n"), "")
     yield from _items(table.remarks)
-
-
-def _table(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a table, if there is a row; a column of figures is aligned right."""
-    found = list(cells)
-    if not found:
-        return
-    from tabulate import tabulate
-
-    figures = [
-        column in RIGHT or all(_FIGURE.fullmatch(row[n]) for row in found)
-        for n, column in enumerate(columns)
-    ]
-    table = tabulate(
-        [list(map(_cell, row, figures)) for row in found],
-        [_word(column).replace("|", r"\|") for column in columns],
-        "pipe",
-        colalign=["right" if bare else "left" for bare in figures],
-        disable_numparse=True,
-    )
-    yield from (*table.split("\n"), "")
 
 
 def _cell(text: str, bare: bool) -> str:  # noqa: FBT001 - one for each column

@@ -138,9 +138,9 @@ def unique(names: Iterable[str]) -> Iterator[str]:
 
 
 _TONES = {
-    "good": ("ok", "pass", "improvement", "used"),
-    "unclear": ("inconclusive", "skipped", "partly", "noisy", "few", "unstable"),
-    "bad": ("failed", "fail", "regression", "missing", "new", "not used", "no", "absent",
+    "good": ("ok", "fit", "pass", "improvement", "used"),
+    "unclear": ("inconclusive", "cannot-tell", "skipped", "partly", "noisy", "few", "unstable"),
+    "bad": ("failed", "fail", "unfit", "regression", "missing", "new", "not used", "no", "absent",
             "wrong-data", "timeout", "interrupted", "error", "internal"),
 }  # fmt: skip
 _TONE = {word: tone for tone, words in _TONES.items() for word in words}

@@ -72,7 +72,7 @@ def lines(table: Table, room: int | None, *, whole: bool = False) -> Iterator[Li
     heads, *rows = (tuple(map(printable, row)) for row in (table.columns, *table.rows))
     table = table._replace(columns=heads, rows=tuple(rows))
     columns: Columns = list(zip(heads, *rows, strict=True))
-    right: Container[str] = () if table.of_names else table.right
+    right = table.figures
     whole = whole or table.of_names
     hidden: list[str] = []
     if room is not None:
@@ -192,6 +192,11 @@ class Table(NamedTuple):
     remarks: tuple[str, ...]
     of_names: bool = False  # its headings are the user's, and mean nothing else
     right: Collection[str] = RIGHT
+
+    @property
+    def figures(self) -> Collection[str]:
+        """Return its columns of figures: they are aligned on the right."""
+        return () if self.of_names else self.right
 
     def full(self) -> Table:
         """Return the table without its columns of dashes: they tell nothing."""

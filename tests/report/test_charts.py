@@ -8,7 +8,7 @@ from gpumap.bench.keys import is_call
 from gpumap.model import Estimate, replace
 from gpumap.model.measurements import fit_id
 from gpumap.report.charts import COLORS, amounts
-from gpumap.results.charts import curves, matrices, speedups
+from gpumap.results.charts import charts, curves, matrices, speedups
 from gpumap.units import short
 
 Figure = pytest.importorskip(
@@ -23,7 +23,7 @@ def picture(chart):
 
 
 def test_backends_are_side_by_side_in_one_chart():
-    """The same case of each is together, and says which backend it is of; alone it does not."""
+    """The same case of each is together, with its backend; of many rows the first are drawn."""
     report = made_reports.passed()
     _, many = report.measurements
     cases = [replace(many.case, params=many.case.params | {"size": n}) for n in range(2)]
@@ -38,6 +38,8 @@ def test_backends_are_side_by_side_in_one_chart():
     (alone,) = speedups.drawn(report)
     assert alone.title == "Speed-up of dot, fake"
     assert not any("backend" in text for text in picture(alone)[1])
+    (cut,) = charts(replace(report, measurements=rows * 7))
+    assert cut.title == "Speed-up of dot, fake; the first 12 of 14, the tables have all"
 
 
 def test_a_matrix_starts_from_zero():

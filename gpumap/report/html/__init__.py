@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from gpumap.escape import printable
 from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place, remedy
 from gpumap.report.parts import tone
-from gpumap.report.table import RIGHT, Table
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.charts import Chart
     from gpumap.report.parts import Shown, Text
+    from gpumap.report.table import Table
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}
 _ELSEWHERE = ("verdicts", "map", "aside")  # notes say the last in other words
@@ -103,10 +103,9 @@ def _part(name: str) -> str:
 
 def _classes(table: Table) -> list[str]:
     """Return the class of each column: figures are on the right, long texts in several lines."""
-    return [
-        "n" if name in RIGHT else "long" if any(len(row[n]) > _LONG for row in table.rows) else ""
-        for n, name in enumerate(table.columns)
-    ]
+    long = {n for row in table.rows for n, cell in enumerate(row) if len(cell) > _LONG}
+    places = {n: "long" if n in long else "" for n in range(len(table.columns))}
+    return ["n" if table.columns[n] in table.figures else word for n, word in places.items()]
 
 
 def _picture(chart: Chart, number: int) -> Markup:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from itertools import islice
 from typing import TYPE_CHECKING
+
+from gpumap.report.charts import titled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,9 @@ MOST = 6  # charts of a kind: more than that are too many to look at
 
 
 def charts(report: Report) -> Iterator[Chart]:
-    """Yield what there is to draw of rows, the first of each kind."""
+    """Yield what there is to draw of rows, the first of each kind; the last one says so."""
     for kind in KINDS:
-        drawn: Iterator[Chart] = import_module(f"gpumap.results.charts.{kind}").drawn(report)
-        yield from islice(drawn, MOST)
+        found: list[Chart] = [*import_module(f"gpumap.results.charts.{kind}").drawn(report)]
+        for number, chart in enumerate(found[:MOST], 1):
+            last = number == MOST
+            yield chart._replace(title=titled(chart.title, MOST, len(found))) if last else chart

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.keys import CopyKey
 from gpumap.bench.registry import how
 from gpumap.model.measurements import fit_id
-from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, legend
+from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, legend, titled
 from gpumap.results.cells import named
 from gpumap.text import label
 
@@ -39,6 +39,7 @@ def drawn(report: Report) -> Iterator[Chart]:
     for (bench, names, backend), fits in groups.items():
         curves = [(fit, points[fit.id]) for fit in fits[: len(COLORS)]]
         title = f"Time and bandwidth of {bench} on {names}, {backend}"
+        title = titled(title, len(COLORS), len(fits))
         height = _HIGH + LINE * (2 + len(curves))
         yield Chart(title, height, partial(_draw, curves))
 

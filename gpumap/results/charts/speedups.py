@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench import registry
 from gpumap.bench.registry import how, sizes
-from gpumap.report.charts import COLORS, LINE, Chart, drawable, ends, legend
+from gpumap.report.charts import COLORS, LINE, Chart, drawable, ends, legend, titled
 from gpumap.results.cells import ratio
 from gpumap.text import short
 
@@ -45,6 +45,7 @@ def _side_by_side(rows: Sequence[Measurement]) -> list[Measurement]:
 def _chart(title: str, group: Sequence[Measurement]) -> Chart:
     rows = group[:_MOST]
     draw = partial(_draw, rows, _names([row.case for row in group]))
+    title = titled(title, _MOST, len(group))
     return Chart(title, _HIGH * len(rows) + 4 * LINE, draw)
 
 
