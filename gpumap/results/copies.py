@@ -80,6 +80,8 @@ def table(rows: Sequence[Measurement], fits: Sequence[Fit], backend: str) -> Tab
     remarks = []
     if len(shown) < len(sizes):
         remarks.append(f"the largest and the smallest of {len(sizes)} sizes: -v shows all")
+    if any(copy.fit is not None and not copy.fit.fits for copy in whole):
+        remarks.append("no fit: neither one line nor two describe its sizes: raise --budget")
     remarks += _at_once(rows, several=len(host) > 1)
     return Table(f"copies {way}{memory}, {backend}", heads, lines, tuple(remarks))
 

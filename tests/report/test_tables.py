@@ -37,6 +37,15 @@ def test_rows_of_several_backends_are_told_apart(backends, shown):
     assert text.count("looked no further for lack of time") == 1
 
 
+@pytest.mark.parametrize("fits", [True, False])
+def test_copies_without_a_model_say_what_to_do(fits):
+    report = copies()
+    (fit,) = report.fits
+    found = replace(fit, fits=fits)
+    text = render("plain", replace(report, fits=(found,)), Style())
+    assert ("no fit: neither one line nor two" in text) != fits
+
+
 def test_one_case_in_one_group():
     one = case("one", bindings()[:1])
     plan = model.Plan((model.Group((one,)),), {"cuda:0": 1, "host": 2})
