@@ -146,6 +146,8 @@ class Summand:
 class Exchanging(Iteration):
     """An exchange on all ranks: `command` lets each of them do something, and answer."""
 
+    marked = False  # a call is a message to each rank, which takes as long as a small exchange
+
     def __init__(self, command: Command) -> None:
         self._command = command
         self._since = 0  # exchanges since the data were put there

@@ -113,6 +113,7 @@ class Iteration:
 
     route: str | None = None  # of its copies, as far as that shows only when they are done
     waits = False  # `queue` waits for each iteration: a sample is the median of its iterations
+    marked = True  # `queue` marks when each device works: the first iteration of a sample alone
     launched = False  # `queue` returns before the devices are done: a long one is the host's time
     phased = False  # `phases` has what its time went into
     most = 1 << 20  # iterations of a sample

@@ -74,11 +74,12 @@ def sample(series: Series, clock: Clock) -> Sample:
         work.queue()
         work.finish()
     work.renew()
+    first = 1 if work.marked else iterations
     cpu, start = clock.cpu(), clock.now()
-    work.queue(events)
+    work.queue(events, first)
     calls = [clock.now() - start]
-    if iterations > 1 and not work.waits:
-        work.queue(iterations=iterations - 1)
+    if iterations > first and not work.waits:
+        work.queue(iterations=iterations - first)
     while work.waits and len(calls) < iterations:
         before = clock.now()
         work.queue()

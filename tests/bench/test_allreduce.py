@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from refusals import refusal
 from worlds import SETTINGS, counting, gpu, rows_on, world
 
+from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import AllReduce, Params, plan
-from gpumap.bench.exchanges import ITEM, Job, LocalRanks, crafted, exact, exact_sum
+from gpumap.bench.exchanges import ITEM, Exchanging, Job, LocalRanks, crafted, exact, exact_sum
 from gpumap.engine.needs import check_any
+from gpumap.engine.sampling import Series, sample
 from gpumap.errors import QuestionError
 from gpumap.model import replace
 
@@ -80,3 +82,11 @@ def test_a_plan_of_skipped_rows_is_refused():
     beside = plan(bindings, here, Params(sizes, ("native", "ring")))
     check_any(beside, "map more")
     assert [bool(case.skip) for case in beside.cases] == [True, False] * 2
+
+
+def test_a_sample_is_one_command_to_the_ranks():
+    """Each is a message to all of them, and takes as long as a small exchange; one warms up."""
+    commands = []
+    work = Exchanging(lambda *command: commands.append(command))
+    sample(Series(work, iterations_per_sample=5), Clock())
+    assert commands == [("run", 1), ("run", 5)]
