@@ -99,7 +99,7 @@ def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
 
 
 def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
-    message = f'{path}: unknown key "{key[:80]}"'
+    message = f'{path}: unknown key "{cut(key)}"'
     close = nearest(key, known)
     there = f"remove it; known are {', '.join(sorted(known))}"
     hint = f"did you mean {close[0]}?" if close else there

@@ -31,6 +31,7 @@ BLANKS = " \t\r\n"
 INDEX_MAX = 65535
 
 _INDEX = "(?:0|[1-9][0-9]*)"
+_LISTED = 15  # commas of a list of devices: what has more is none, and takes time
 _SPELLED = 60  # characters: what is longer is no slip
 _DEVICE = re.compile(
     rf"(?P<kind>{'|'.join(KINDS)})(?:"
@@ -268,10 +269,10 @@ def _arrow_hint(entry: str, number: int) -> str:
     if entry.endswith("-"):
         name = cut(entry[:-1].strip(BLANKS)) or "dev0"
         return f'a shell took the ">": quote the map: "{name}->..."'
-    devices = [_as_device(part.strip(BLANKS)) for part in entry.split(",")]
+    devices = [_as_device(part.strip(BLANKS)) for part in entry.split(",", _LISTED)]
     if all(devices):
         named = ";".join(f"dev{n}->{device}" for n, device in enumerate(devices, number - 1))
-        return f'give {"each" if len(devices) > 1 else "it"} a name: "{cut(named)}"'
+        return f'give {"each" if len(devices) > 1 else "it"} a name: "{named}"'
     for arrow in _ARROWS:
         name, found, device = (side.strip(BLANKS) for side in entry.partition(arrow))
         if found:

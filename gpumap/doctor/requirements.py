@@ -14,6 +14,7 @@ from gpumap import config, units
 from gpumap.doctor.facts import dotted, version
 from gpumap.errors import QuestionError, SourceError
 from gpumap.model.io import typed
+from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +72,7 @@ class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
         if expect is not None:
             found = _EXPECT.fullmatch(expect.strip())
             if found is None:
-                raise QuestionError(f"--expect {expect[:40]} is no number", "write 8xH200, or 8")
+                raise QuestionError(f"--expect {cut(expect)} is no number", "write 8xH200, or 8")
             values |= {"count": int(found[1])} | ({"model": found[2]} if found[2] else {})
         try:
             return typed(values, cls)
