@@ -10,8 +10,8 @@ block. Each speed-up is judged as it is: it is a ratio inside its blocks already
   relative to its control while the machine's own speed varies too much to tell (`device-unclear`).
 - an alarm of short iterations whose cores others used is none unless their CPU time grew as well
   (`cpu-contention`): how long a thread waits for a core depends on how long it works at a stretch.
-- shown: no alarm, and not of the metrics that are judged (`gpumap.judge.claims`). An alarm is
-  corrected for all metrics.
+- shown: not of the metrics that are judged (`gpumap.judge.claims`), and no alarm, or one by less
+  than three times the threshold. An alarm is corrected for all metrics.
 
 Levels and sources: `gpumap.judge.pairs`. Nothing is concluded on a metric whose check failed, or
 differs between the reports, or which is measured against another reference, or is an impossible
@@ -53,6 +53,7 @@ WHY: dict[str, str] = {
     "impossible": "it is above its ceiling in one of the reports",
 }
 DRIFT = 2.0  # thresholds by which a device may be slower whose work surely is not
+SHOWN = 3.0  # thresholds: a metric that is not judged is an alarm if it is surely slower by so many
 NO_ALARM = ("improvement", "pass", "inconclusive")
 JUDGED = ("regression", *NO_ALARM)  # both runs have the metric
 _MOST = 709.0  # e to a higher power is no float
@@ -112,9 +113,21 @@ def _judged(base: Report, new: Report, patterns: Sequence[str]) -> set[tuple[str
 
 def _shown(verdict: Verdict, metrics: set[tuple[str, str]]) -> Verdict:
     """Return a verdict that is only shown, if its metric is not judged and it is no alarm."""
-    if (verdict.id, verdict.metric) in metrics or verdict.verdict not in NO_ALARM:
+    if (verdict.id, verdict.metric) in metrics or verdict.verdict not in JUDGED:
+        return verdict
+    if verdict.verdict == "regression" and _is_gross(verdict):
         return verdict
     return replace(verdict, verdict="shown", reason=None)
+
+
+def _is_gross(verdict: Verdict) -> bool:
+    """Return whether a metric that is not judged is an alarm: it is surely much slower."""
+    least = 1.0 + SHOWN * (verdict.threshold or 0.0)
+    if verdict.reason == "work-slower":
+        return verdict.relative is not None and verdict.relative.low > least
+    if verdict.metric == SPEEDUP:
+        return verdict.high is not None and verdict.high * least < 1.0
+    return verdict.low is not None and verdict.low > least
 
 
 def early(

@@ -1,7 +1,7 @@
 """Which metrics a comparison judges: what the headline claims, a choice, or all of them."""
 
 import pytest
-from reports import noisy, report, row
+from reports import control_row, noisy, report, row
 
 from gpumap.bench.registry import find
 from gpumap.errors import QuestionError
@@ -13,9 +13,9 @@ from gpumap.model import Reason, replace
 SAME = [0.01] * 40
 
 
-def dot(*slower, **settings):
+def dot(*slower, by=2.0, **settings):
     def timed(name, seconds, **others):
-        return row(name, noisy(seconds * (2.0 if name in slower else 1.0), noise=0.002),
+        return row(name, noisy(seconds * (by if name in slower else 1.0), noise=0.002),
                    **others)  # fmt: skip
 
     one = timed("one", 0.02)
@@ -77,9 +77,21 @@ def test_other_benchmarks_claim_what_their_headline_is_about():
     assert [*find("train").claims(steps)] == [(steps[1].case.id, "time")]
 
 
-def test_what_is_only_shown_is_an_alarm_where_it_is_certainly_slower():
-    """And no regression, improvement or open question of it is a verdict otherwise."""
-    assert words(dot(), dot("many+fetch"))["many+fetch", "time"] == "regression"
+@pytest.mark.parametrize("controlled", [False, True])
+@pytest.mark.parametrize("metric", ["time", "speedup"])
+@pytest.mark.parametrize(("by", "word"), [(1.1, "shown"), (1.25, "regression")])
+def test_what_is_only_shown_is_an_alarm_where_it_is_surely_slower_by_three_thresholds(
+    controlled, metric, by, word
+):
+    """As it is, or relative to a control product that is as fast as before."""
+    more = [control_row(noisy(0.002), ("a0", "b1"))] if controlled and metric == "time" else []
+    sides = [replace(one, measurements=(*one.measurements, *more))
+             for one in (dot(), dot("many", by=by))]  # fmt: skip
+    assert words(*sides, "dot.one.time")["many", metric] == word
+    assert words(*sides, "dot.many.*")["many", metric] == "regression"
+
+
+def test_what_is_only_shown_has_no_other_verdict():
     assert words(dot("many+fetch"), dot())["many+fetch", "time"] == "shown"
     *others, fetch = dot().measurements
     short = replace(dot(), measurements=(*others, few(fetch)))
