@@ -15,53 +15,45 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from gpumap.bench.gains import Figures
-from gpumap.bench.names import ReferenceRecipe, check_names, one_device
+from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family, size_of
 from gpumap.dtypes import ITEMSIZE, Arithmetic, storage
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
 from gpumap.engine.ceilings import hardware_groups
 from gpumap.engine.needs import check_features
-from gpumap.engine.products import Pair, Product, multiplied
+from gpumap.engine.products import BUFFERS, Pair, Product, multiplied
 from gpumap.engine.sampling import reference, times
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import host_bytes
-from gpumap.errors import DeviceError, Unsupported
+from gpumap.errors import DeviceError, QuestionError, Unsupported
 from gpumap.judge.doubts import about, because, doubtful, largest, single_device, unsupported
 from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import answer, interval, names, value
-from gpumap.model import Binding, Case, Estimate, Group, Limit, LimitOrigin, Plan, Work, replace
+from gpumap.model import Case, Estimate, Group, Limit, LimitOrigin, Plan, Reason, Work, replace
 from gpumap.text import chosen, middle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Peak, Session
     from gpumap.engine.base import Metrics, Taken
-    from gpumap.model import Headline, Measurement, Report, Role
+    from gpumap.model import Binding, Headline, Measurement, Report, Role
 
 KEY = "dot"
-_CASES = (
-    CaseSpec("solo"),
-    CaseSpec("one"),
-    CaseSpec("many", several=True),
-    CaseSpec("one+fetch"),
-    CaseSpec("many+fetch", several=True),
-    CaseSpec("many+fetch+threads", several=True),
-)
-CASES = tuple(case.name for case in _CASES)
+CASES = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
+_SEVERAL = ("many", "many+fetch", "many+fetch+threads")  # they need two names
+ONE_DEVICE = Reason("one-device", "the map has one name: a speed-up needs two")
 DTYPES: tuple[Arithmetic, ...] = ("float32", "float64", "float16", "bfloat16", "tf32")
-# Cases that are the same, but that no result comes to the host.
-FETCHING = {"one+fetch": "one", "many+fetch": "many", "many+fetch+threads": "many"}
 # What a case is judged against, and so what must be measured with it.
 REFERENCES = {"many": "one", "many+fetch": "one+fetch", "many+fetch+threads": "one+fetch"}
 # What matters most; the ideal follows from all that are alone.
 _MATTERS = (("one",), ("many",), ("solo",), ("one+fetch", "many+fetch"), ("many+fetch+threads",))
 _JUDGED = {"one": ("time",), "many": ("time", "speedup")}
 _FIRST = len(_JUDGED)  # of what matters: a gate judges it, so it is measured alone at first
-_BUFFERS = 3  # a, b and out
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 
 
@@ -136,7 +128,7 @@ class Dot(Benchmark):
 
     def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return time and rate of each case, and what several devices gain."""
-        figures = Figures(group, samples, confidence, fetching=FETCHING)
+        figures = Figures(group, samples, confidence)
         return {case.id: figures.of(case) for case in group.cases if case.id in samples}
 
     def limit(self, case: Case) -> Limit | None:
@@ -170,11 +162,7 @@ def pilot(
 ) -> dict[str, float]:
     """Return a quick time of one product for each name, to choose the reference by."""
     pair = Pair((params.seed, 0), _PILOT, params.dtype)
-
-    def prepare(session: Session) -> Callable[[], None]:
-        return Product("", session, pair).queue
-
-    return times(bindings, sessions, clock, prepare)
+    return times(bindings, sessions, clock, lambda session: Product("", session, pair).queue)
 
 
 def _cases(
@@ -186,13 +174,11 @@ def _cases(
         places = [(b,) for b in bindings] if name == "solo" else [several]
         for place in places:
             products = 1 if name == "solo" else len(bindings)
-            skip = one_device(SPEC, name, bindings)
+            skip = ONE_DEVICE if name in _SEVERAL and len(bindings) == 1 else None
             work = _work(size, params.dtype, products, fetch="fetch" in name)
-            against = ids.get(REFERENCES.get(name, ""))
             keys = {"size": size, "dtype": params.dtype}
             role: Role = "solo" if name == "solo" else "measured"
-            if skip is not None:
-                against = None
+            against = None if skip else ids.get(REFERENCES.get(name, ""))
             case = Case(KEY, name, keys, place, work, against, skip, role=role)
             ids[name] = case.id
             yield case
@@ -220,10 +206,10 @@ def _memory(
     """Return the bytes that the largest size takes, by device id, and on the host."""
     size = max(params.sizes)
     matrix = size**2 * _itemsize(params.dtype)
-    pilot = _BUFFERS * _PILOT**2 * _itemsize(params.dtype)
+    pilot = BUFFERS * _PILOT**2 * _itemsize(params.dtype)
     memory = dict.fromkeys((b.device.id for b in bindings), 0)
     for _, where in {place for case in wanted for place in _places(case, bindings, fastest)}:
-        memory[where.device.id] += _BUFFERS * matrix
+        memory[where.device.id] += BUFFERS * matrix
     memory = {id_: max(taken, pilot) for id_, taken in memory.items()}
     fetch = len(bindings) * matrix if any("fetch" in case for case in wanted) else 0
     memory["host"] = fetch + len(bindings) * host_bytes(size)
@@ -247,7 +233,10 @@ class DotRecipe(ReferenceRecipe):
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return the plan by the reference that is named, or by the first name."""
-        check_names(SPEC, bindings, self.cases)
+        for case in self.cases or ():
+            if case in _SEVERAL and len(bindings) == 1:
+                fix = "map a second name, or omit the case"
+                raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
         return plan(bindings, self.params, self.named(bindings) or bindings[0])
 
     def benchmark(self, devices: OpenDevices) -> Dot:
@@ -259,10 +248,7 @@ class DotRecipe(ReferenceRecipe):
 
     def _chosen(self, devices: OpenDevices) -> Binding:
         """Return the baseline's reference, or one by a look at the devices."""
-
-        def look(some: Sequence[Binding]) -> Mapping[str, float]:
-            return pilot(some, devices.sessions, devices.clock, self.params)
-
+        look = partial(pilot, sessions=devices.sessions, clock=devices.clock, params=self.params)
         backend = devices.bindings[0].device.backend
         base = reference_of(self.base, backend) if self.base else None
         return reference(devices.bindings, look, base)
@@ -280,7 +266,6 @@ def reference_of(report: Report, backend: str) -> str | None:
 
 # --- headline
 
-_SEVERAL = ("many", "many+fetch", "many+fetch+threads")
 _SHARED = "shared-hardware"  # the ideal is that of one device
 _MORE = 1.01  # times as fast: a better split is worth a word
 
@@ -291,7 +276,7 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
         return nothing
     rows = largest(rows, size_of)
     several = [row for name in _SEVERAL for row in rows if row.case.name == name]
-    many = next((r for r in several if not (r.reason and r.reason.code == "one-device")), None)
+    many = next((r for r in several if not (r.reason and r.reason.code == ONE_DEVICE.code)), None)
     if many is None:
         return _single(report, rows)
     if (doubt := doubtful(report, many, "speedup")) is not None:
@@ -354,7 +339,7 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 SPEC = BenchmarkSpec(
     KEY,
-    _CASES,
+    tuple(map(CaseSpec, CASES)),
     (Family(CASES, ("size", "dtype"),
             ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
              "ideal_balanced", "overlap", "fetch", "time_observed",

@@ -12,7 +12,6 @@ over the ideal.
 from __future__ import annotations
 
 from statistics import median
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpumap.engine import stats
@@ -27,26 +26,21 @@ if TYPE_CHECKING:
 
     Times = Mapping[int, float]  # by block
 
+# Cases that are the same, but that no result comes to the host.
+FETCHING = {"one+fetch": "one", "many+fetch": "many", "many+fetch+threads": "many"}
+
 
 class Figures:
     """The metrics of a group of cases."""
 
-    def __init__(
-        self,
-        group: Group,
-        samples: Mapping[str, Samples],
-        confidence: float,
-        fetching: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, group: Group, samples: Mapping[str, Samples], confidence: float) -> None:
         """Take the samples of a group.
 
         Args:
             group: its cases; those of the role `solo` are each device alone.
             samples: by the id of a case.
             confidence: of the intervals.
-            fetching: case to the case that is the same, but that no result comes to the host.
         """
-        self._fetching = fetching
         self._samples = samples
         self._confidence = confidence
         self._blocks = {i: by_block(s) for i, s in samples.items()}
@@ -66,7 +60,7 @@ class Figures:
         reference = self._blocks.get(case.against or "", {})
         whole: Times = self._one
         solo: Mapping[Binding, Times] = self._solo
-        if plain := self._fetching.get(case.name):
+        if plain := FETCHING.get(case.name):
             whole, solo = self._with_fetches(case.work.products, reference, self._one)
         busiest = _busiest(case, solo)
         # speed-up over ideal, block by block

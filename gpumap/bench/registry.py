@@ -42,7 +42,6 @@ class CaseSpec(NamedTuple):
     """A case of a benchmark."""
 
     name: str
-    several: bool = False  # it needs two names
     about: str = ""  # its line in `explain`, where no topic has its name
 
 

@@ -5,7 +5,6 @@ from cases import planned_case
 from tables import table
 from worlds import TOL, gpu, world
 
-from gpumap.bench.dot import FETCHING
 from gpumap.bench.gains import Figures
 from gpumap.engine.estimates import overlap, per_time
 from gpumap.model import Estimate, Group, Samples, Work
@@ -39,7 +38,7 @@ def gains(scripts, solo, one, many, spans=None, case="many", reference="one"):
         taken[alone.id] = samples(one)
     taken[landed.id] = samples(4.0)
     taken[together.id] = samples(many, spans)
-    return Figures(group, taken, 0.95, fetching=FETCHING).of(together)
+    return Figures(group, taken, 0.95).of(together)
 
 
 BOTH = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
