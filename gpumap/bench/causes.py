@@ -18,7 +18,7 @@ def explaining(bench: str) -> Callable[[Sequence[Measurement]], list[Measurement
     spec = find(bench)
 
     def explain(rows: Sequence[Measurement]) -> list[Measurement]:
-        found = explained(rows, products=spec is not None and spec.products)
-        return spec.explain(found) if spec and spec.explain else found
+        found = explained(rows, products=spec.products)
+        return spec.explain(found) if spec.explain else found
 
     return explain

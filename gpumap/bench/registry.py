@@ -18,13 +18,8 @@ if TYPE_CHECKING:
     from gpumap.model import Case, Headline, Measurement, Param, Report
 
     Cell: TypeAlias = Callable[[Measurement], str]
-    Title: TypeAlias = Callable[[Case], str]
     Answer: TypeAlias = Callable[[Report, Sequence[Measurement]], Headline]
     Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
-    # The rows of a group with their causes.
-    Explain: TypeAlias = Callable[[Sequence[Measurement]], list[Measurement]]
-    # Ids of rows, each with a metric.
-    Claims: TypeAlias = Callable[[Sequence[Measurement]], Iterable[tuple[str, str]]]
 
 BENCHMARKS = {
     "dot": "gpumap.bench.dot:SPEC",
@@ -78,7 +73,7 @@ class BenchmarkSpec(NamedTuple):
     command: tuple[str, ...] = ()  # that `run_benchmark` runs, by its last word
     recipe: type[Recipe] | None = None  # of its command, where it measures in one process
     columns: tuple[str | Column, ...] = ()  # text: one that tables have in common
-    title: Title | None = None  # of the table that has a row
+    title: Callable[[Case], str] | None = None  # of the table that has a row
     legend: Remarks | None = None  # below a table: what its columns hold
     remarks: Remarks | None = None  # and what follows from its rows
     aside: tuple[str, ...] = ()  # cases whose rows are in none of its tables of rows
@@ -88,13 +83,15 @@ class BenchmarkSpec(NamedTuple):
     how: tuple[str, ...] = ()  # and those that tell in which way
     products: bool = False  # counted in the title of a table, and explained by the control product
     headline: Answer | None = None  # of its report, by the requested rows
-    claims: Claims | None = None  # of its headline, and so what a gate judges; None: all
-    explain: Explain | None = None  # why rows of a group are slow, beside their speed-up
+    # The ids of rows, each with a metric, that its headline claims: a gate judges them; None: all.
+    claims: Callable[[Sequence[Measurement]], Iterable[tuple[str, str]]] | None = None
+    # The rows of a group with the causes of what is slow, beside those of their speed-up.
+    explain: Callable[[Sequence[Measurement]], list[Measurement]] | None = None
 
 
-def find(key: str) -> BenchmarkSpec | None:
-    """Return what the benchmark of a row says of itself; None where there is no such benchmark."""
-    return loaded(key) if key in BENCHMARKS else None
+def find(key: str) -> BenchmarkSpec:
+    """Return what the benchmark of a row says of itself; nothing, if there is no such benchmark."""
+    return loaded(key) if key in BENCHMARKS else BenchmarkSpec(key, (), ())
 
 
 def loaded(key: str) -> BenchmarkSpec:
@@ -118,8 +115,7 @@ def commanded(word: str) -> BenchmarkSpec | None:
 
 def sizes(case: Case) -> dict[str, Param]:
     """Return the parameters that tell how much a case does."""
-    spec = find(case.bench)
-    return {key: case.params[key] for key in (spec.sizes if spec else ()) if key in case.params}
+    return {key: case.params[key] for key in find(case.bench).sizes if key in case.params}
 
 
 def size_of(case: Case) -> int:
@@ -129,11 +125,9 @@ def size_of(case: Case) -> int:
 
 def how(case: Case) -> dict[str, Param]:
     """Return the parameters that tell in which way a case does its work."""
-    spec = find(case.bench)
-    return {key: case.params[key] for key in (spec.how if spec else ()) if key in case.params}
+    return {key: case.params[key] for key in find(case.bench).how if key in case.params}
 
 
 def drawn(case: Case) -> bool:
     """Return whether a chart shows the speed-ups of a case's benchmark."""
-    spec = find(case.bench)
-    return spec is not None and spec.speedups
+    return find(case.bench).speedups

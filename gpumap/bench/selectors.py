@@ -99,14 +99,10 @@ def _scan(text: str) -> tuple[Selector, int]:
     return Selector(bench, case, keys, name, f"{bench}.{case}{having[0].suffix}"), match.end()
 
 
-def _families(bench: str) -> tuple[Family, ...]:
-    return spec.families if (spec := find(bench)) is not None else ()
-
-
 def _case(match: re.Match[str]) -> tuple[str, str, list[Family]]:
     """Return the benchmark and the case that are named, and the families that have it."""
     name, what = match["bench"], match["case"]
-    of_bench = _families(name)
+    of_bench = find(name).families
     if not of_bench:
         message = f'no benchmark is called "{cut(name)}"'
         raise _unknown(message, match.span("bench"), name, BENCHMARKS)

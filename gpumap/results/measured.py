@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.answers import of_bench
+from gpumap.bench.registry import find
 from gpumap.judge.headline import MEASURED, Question, measured
 from gpumap.report.parts import Section, Text
 from gpumap.results import ResultSpec, charts, mapped, records, rows
@@ -95,5 +95,5 @@ def drawn(report: Report, result: Measured) -> Iterable[Chart]:
     return () if result.plans else charts.charts(report)
 
 
-QUESTION = Question(lambda report, _: measured(report, of_bench), MEASURED)
+QUESTION = Question(lambda report, _: measured(report, lambda key: find(key).headline), MEASURED)
 SPEC = ResultSpec(sections, QUESTION, recorded, drawn)

@@ -93,7 +93,7 @@ def shown(report: Report) -> list[Measurement]:
 def tabled(case: Case) -> bool:
     """Return whether a case has a row in a table."""
     spec = find(case.bench)
-    return spec is not None and bool(spec.columns) and case.name not in spec.aside
+    return bool(spec.columns) and case.name not in spec.aside
 
 
 def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
