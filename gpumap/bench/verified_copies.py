@@ -31,40 +31,23 @@ if TYPE_CHECKING:
     from gpumap.model import Check
 
 
-class Caller:
-    """The thread that waits for copies: while it does, on the core of the one device that has one.
-
-    So a call is what a program meets that is bound to its core, as `gpumap run` binds it. From
-    another core each wait wakes the device's: on a virtual machine 60 us of 70, where the copy of
-    400 bytes takes 8, and a call has the one or the other time by where the system put the caller.
-    Of copies in a queue the last wait alone would be so long, and samples with it.
-    """
-
-    def __init__(self, sessions: Sequence[Session]) -> None:
-        device = sessions[0].device if len(sessions) == 1 else None
-        core = device is not None and device.ref.kind == "cpu" and len(device.cores) == 1
-        self._core = device.cores if device is not None and core else ()
-        self._before: set[int] = set()
-
-    def bind(self) -> None:
-        """Bind the calling thread to the core, if there is one and the system lets it."""
-        if self._core and not self._before:
-            self._before = moved_to(self._core)
-
-    def release(self) -> None:
-        """Let the calling thread run where it did."""
-        if self._before:
-            pin(self._before)
-            self._before = set()
-
-
 class Copies(Iteration):
-    """Iterations of copies: waited for one by one (`sync`), or queued one behind the other."""
+    """Iterations of copies: waited for one by one (`sync`), or queued one behind the other.
+
+    The thread that waits for them does so on the core of the one device that has one. So a call is
+    what a program meets that is bound to its core, as `gpumap run` binds it. From another core each
+    wait wakes the device's: on a virtual machine 60 us of 70, where the copy of 400 bytes takes 8,
+    and a call has the one or the other time by where the system put the caller. Of copies in a
+    queue the last wait alone would be so long, and samples with it.
+    """
 
     def __init__(self, sessions: Sequence[Session], *, sync: bool) -> None:
         """Take the sessions whose queues the copies are in."""
         self._sync = self.waits = sync
-        self._caller = Caller(sessions)
+        device = sessions[0].device
+        core = len(sessions) == len(device.cores) == 1 and device.ref.kind == "cpu"
+        self._core = device.cores if core else ()
+        self._before: set[int] = set()  # where the calling thread ran, while it is bound
 
     def spoil(self) -> None:
         """Make every destination wrong."""
@@ -80,8 +63,9 @@ class Copies(Iteration):
         """Queue the copy `repeat` times."""
 
     def renew(self) -> None:
-        """Bind the calling thread."""
-        self._caller.bind()
+        """Bind the calling thread to the core, if there is one and the system lets it."""
+        if self._core and not self._before:
+            self._before = moved_to(self._core)
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:
         """Copy `iterations` times."""
@@ -98,7 +82,9 @@ class Copies(Iteration):
             if not self._sync:
                 self._wait()
         finally:
-            self._caller.release()
+            if self._before:
+                pin(self._before)
+                self._before = set()
 
     def check(self) -> Check:
         """Copy once more, from wrong to right, and compare."""
@@ -144,37 +130,29 @@ class HostCopy(Copies):
                 events.end(each.name, each.session)
 
 
-class BothWays(Iteration):
+class BothWays(Copies):
     """An upload on one queue of a device, and a download on another, at the same time."""
 
-    waits = True
-
     def __init__(self, there: BufferSlice, back: BufferSlice) -> None:
+        super().__init__([there.session], sync=True)
         self._ways = (HostCopy([there], "h2d", sync=False), HostCopy([back], "d2h", sync=False))
-        self._caller = Caller([there.session])
 
-    def renew(self) -> None:
-        """Bind the calling thread, which waits for both copies."""
-        self._caller.bind()
-
-    def finish(self) -> None:
-        """Let the calling thread run where it did."""
-        self._caller.release()
-
-    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - two queues, one name
-        """Copy both ways and wait, `iterations` times."""
-        for _ in range(iterations):
-            for each in self._ways:
-                each.queue()
-            for each in self._ways:
-                each.finish()
-
-    def check(self) -> Check:
-        """Copy both ways once more, and return the first check that failed, or one for all."""
+    def spoil(self) -> None:
+        """Make both destinations wrong."""
         for each in self._ways:
             each.spoil()
-        self.queue()
+
+    def _wait(self) -> None:
+        for each in self._ways:
+            each.finish()
+
+    def compare(self) -> Check:
+        """Return the first check that failed, or one for all."""
         return _all([each.compare() for each in self._ways])
+
+    def _copy(self, events: Events | None, repeat: int) -> None:  # noqa: ARG002 - two queues, one name
+        for each in self._ways:
+            each.queue()
 
 
 class PairCopy(Copies):
