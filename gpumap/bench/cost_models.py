@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.keys import is_call
 from gpumap.dtypes import np
+from gpumap.engine.estimates import by_block
 from gpumap.model import Fit
 from gpumap.model.measurements import fit_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from gpumap.model import Measurement
+    from gpumap.model import Case, Measurement
+
+    Sweep = dict[int, tuple[Case, dict[int, float]]]  # by bytes: the seconds of each block
 
 HELD_BACK = 1 << 17  # bytes: measured, and left out of the fit to see what that predicts
 _FEWEST = 4  # sizes: two parameters, and something to be wrong about
@@ -26,42 +29,28 @@ _FEWEST = 4  # sizes: two parameters, and something to be wrong about
 
 def fits(rows: Iterable[Measurement], confidence: float, seed: int) -> tuple[Fit, ...]:
     """Return a model for whatever has a size sweep: rows that differ in their bytes alone."""
-    sweeps: defaultdict[str, list[Measurement]] = defaultdict(list)
+    sweeps: defaultdict[str, Sweep] = defaultdict(dict)
     for row in rows:
-        if row.case.swept and row.samples and not is_call(row.case):
-            sweeps[fit_id(row.case)].append(row)
+        if row.case.swept and row.status == "ok" and row.samples and not is_call(row.case):
+            times = by_block(row.samples)
+            sweeps[fit_id(row.case)][int(row.case.params["bytes"])] = row.case, times
     found = (_fit(id_, sweep, confidence, seed) for id_, sweep in sweeps.items())
     return tuple(fit for fit in found if fit is not None)
 
 
-def _fit(id_: str, sweep: Sequence[Measurement], confidence: float, seed: int) -> Fit | None:
+def _fit(id_: str, sweep: Sweep, confidence: float, seed: int) -> Fit | None:
     from gpumap.engine.fit import FITS, fitted, intervals
 
-    good = sorted(
-        (row for row in sweep if row.status == "ok"), key=lambda row: int(row.case.params["bytes"])
-    )
-    used = [row for row in good if row.case.params["bytes"] != HELD_BACK]
-    blocks = set.intersection(*(set(_blocks(row)) for row in used)) if used else set()
-    if len(used) < _FEWEST or not blocks:
+    _, held = sweep.pop(HELD_BACK, (None, {}))
+    sizes = sorted(sweep)
+    blocks = set.intersection(*(set(times) for _, times in sweep.values())) if sweep else set()
+    if len(sizes) < _FEWEST or not blocks:
         return None
-    sizes = [int(row.case.params["bytes"]) for row in used]
-    samples = np.array([[_blocks(row)[block] for row in used] for block in sorted(blocks)])
+    samples = np.array([[sweep[size][1][block] for size in sizes] for block in sorted(blocks)])
     model = fitted(sizes, np.median(samples, axis=0))
-    held = [row for row in good if row.case.params["bytes"] == HELD_BACK]
-    times = [median(_blocks(row).values()) for row in held]
     predicted = model.seconds(HELD_BACK)
-    good_for = model.fits and all(abs(predicted - time) <= FITS * time for time in times)
-    return Fit(
-        id_,
-        used[0].case,
-        good_for,
-        tuple(sizes),
-        model.residual,
-        intervals(sizes, samples, model, confidence, seed) if good_for else {},
-        model.lines,
-    )
-
-
-def _blocks(row: Measurement) -> dict[int, float]:
-    assert row.samples is not None
-    return dict(zip(row.samples.blocks, row.samples.seconds, strict=True))
+    time = median(held.values()) if held else predicted
+    good = model.fits and abs(predicted - time) <= FITS * time
+    figures = intervals(sizes, samples, model, confidence, seed) if good else {}
+    case, _ = sweep[sizes[0]]
+    return Fit(id_, case, good, tuple(sizes), model.residual, figures, model.lines)
