@@ -62,7 +62,7 @@ def ratio(
         sides = (located(list(times.values()), "s", confidence) for times in (over, under))
         return quotient(*sides)
     each = ratios(over, under)
-    return located(each, "1", confidence) if each else None
+    return located([*each.values()], "1", confidence) if each else None
 
 
 def quotient(over: Estimate, under: Estimate) -> Estimate | None:
@@ -77,10 +77,11 @@ def quotient(over: Estimate, under: Estimate) -> Estimate | None:
     return Estimate(value, value * math.exp(-down), value * math.exp(up), "1")
 
 
-def ratios(over: Mapping[int, float], under: Mapping[int, float]) -> list[float]:
+def ratios(over: Mapping[int, float], under: Mapping[int, float]) -> dict[int, float]:
     """Return over/under for each shared block, in order; none where a time is no time at all."""
-    pairs = [(over[block], under[block]) for block in over if block in under]
-    return [a / b for a, b in pairs] if all(a > 0.0 < b for a, b in pairs) else []
+    shared = [block for block in over if block in under]
+    known = all(over[block] > 0.0 < under[block] for block in shared)
+    return {block: over[block] / under[block] for block in shared} if known else {}
 
 
 def difference(

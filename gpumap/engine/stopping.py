@@ -276,8 +276,8 @@ def deciding(group: Group, samples: Mapping[str, Samples]) -> dict[str, Standing
         if case.id in samples:
             before = blocks.get(case.against or "", {})
             own = blocks[case.id]
-            each = [] if separate(before.keys(), own.keys()) else ratios(before, own)
-            rows[case.id] = Standing(each or samples[case.id].seconds, bool(each))
+            each = {} if separate(before.keys(), own.keys()) else ratios(before, own)
+            rows[case.id] = Standing([*each.values()] or samples[case.id].seconds, bool(each))
     return rows
 
 

@@ -29,7 +29,7 @@ from gpumap.engine.stopping import EARLY, LAST
 from gpumap.judge.claims import judged_metrics
 from gpumap.judge.inconclusive import out_of_time
 from gpumap.judge.pairs import SPEEDUP, alarms, comparable, joined, passing, share
-from gpumap.model import Estimate, Report, Verdict, replace
+from gpumap.model import Report, Verdict, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,7 +56,6 @@ DRIFT = 2.0  # thresholds by which a device may be slower whose work surely is n
 SHOWN = 3.0  # thresholds: a metric that is not judged is an alarm if it is surely slower by so many
 NO_ALARM = ("improvement", "pass", "inconclusive")
 JUDGED = ("regression", *NO_ALARM)  # both runs have the metric
-_MOST = 709.0  # e to a higher power is no float
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +207,17 @@ class _Judge:
         relative = pair.change(self._level, relative=True)
         word, reason = self._answer(pair, raw)
         decisive = {"impossible": None, "cpu-times": relative}.get(reason or "", raw)
-        value, low, high = _ratios(decisive, pair.metric)
         return Verdict(
             RULE,
             f"{pair.id}.{pair.metric} is within {share(self._threshold)} of base",
             pair.id,
             pair.metric,
             word,
-            value,
-            low,
-            high,
+            *_ratios(decisive, pair.metric),
             base=pair.base.row.metrics[pair.metric].value,
             threshold=self._threshold,
             reason=reason,
-            relative=_estimate(relative) if pair.controlled else None,
+            relative=relative.ratio if relative and pair.controlled else None,
         )
 
     def _answer(self, pair: Pair, raw: Change | None) -> tuple[VerdictWord, VerdictReason | None]:
@@ -306,15 +302,9 @@ def _unpaired_verdict(single: Unpaired) -> Verdict:
     return Verdict(RULE, text, single.id, single.metric, "missing" if single.lost else "new")
 
 
-def _estimate(shift: Change | None) -> Estimate | None:
-    """Return a change relative to the control as a ratio of times."""
-    if shift is None:
-        return None
-    value, low, high = (math.exp(min(x, _MOST)) for x in (shift.value, shift.low, shift.high))
-    return Estimate(value, low, high, "1")
-
-
 def _ratios(shift: Change | None, metric: str) -> tuple[float | None, float | None, float | None]:
     """Return new over base with its interval; of a speed-up, more is better."""
-    ratio = _estimate(-shift if shift is not None and metric == SPEEDUP else shift)
-    return (ratio.value, ratio.low, ratio.high) if ratio is not None else (None, None, None)
+    if shift is None:
+        return None, None, None
+    ratio = (-shift if metric == SPEEDUP else shift).ratio
+    return ratio.value, ratio.low, ratio.high

@@ -7,22 +7,20 @@ healthy device of a run is named at RATE at most.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from gpumap.judge.pairs import Change, alarms, located
+from gpumap.judge.pairs import alarms, located
 from gpumap.judge.phrases import ENDS, answer, fix, sentence
-from gpumap.model import Estimate
 from gpumap.text import cut, middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumap.model import FitnessCheck, Headline, Level, Report, Screened
+    from gpumap.model import Estimate, FitnessCheck, Headline, Level, Report, Screened
 
 TOLERANCE = 0.03  # healthy devices of one model differ by less
 TOLERANCE_OF_CORES = 0.3  # of those in the host's memory: another thread on a core takes that much
@@ -45,21 +43,15 @@ def compared(
     ways = [partial(located, ratios[name]) for name in times]
     slow = alarms(ways, tolerance, RATE)
     known = RATE / max(len(times), 1)  # as it takes to name one
-    return {name: (_share(ways[n](known)), n in slow) for n, name in enumerate(times)}
+    changes = [way(known) for way in ways]
+    shares = [None if change is None else (-change).ratio for change in changes]
+    return {name: (shares[n], n in slow) for n, name in enumerate(times)}
 
 
 def _ratios(name: str, times: Mapping[str, Sequence[float]]) -> list[float]:
     others = [seconds for other, seconds in times.items() if other != name]
     blocks = zip(times[name], *others, strict=True)
     return [own / median(rest) for own, *rest in blocks]
-
-
-def _share(change: Change | None) -> Estimate | None:
-    """Return the rate that a change of time means; None where there are too few blocks."""
-    if change is None:
-        return None
-    value, low, high = (math.exp(-each) for each in (change.value, change.high, change.low))
-    return Estimate(value, low, high, "1")
 
 
 def by_name(checks: Sequence[FitnessCheck]) -> dict[str, tuple[FitnessCheck, ...]]:

@@ -42,11 +42,12 @@ from typing import TYPE_CHECKING, Literal
 
 from gpumap.engine import stats
 from gpumap.engine.ceilings import sharing_names
+from gpumap.engine.estimates import by_block, ratios
 from gpumap.engine.stopping import LAST
 from gpumap.engine.undisturbed import cpu_times, judged_samples
 from gpumap.judge.bottlenecks import contended
 from gpumap.judge.inconclusive import out_of_time
-from gpumap.model import Measurement, Samples
+from gpumap.model import Estimate, Measurement, Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 SPEEDUP = "speedup"
 _DISTURBED = 0.9  # a share of undisturbed samples below which the device was shared
+_MOST = 709.0  # e to a higher power is no float
 Outcome = Literal["pass", "improvement", "regression", "inconclusive"]
 
 
@@ -81,9 +83,9 @@ class Row:
         """Return a judged metric, one number for each block; none where it is absent."""
         seconds = _by_block(self.row)
         if metric == SPEEDUP:
-            return _over(_sums(map(_by_block, self.references)), seconds)
+            return ratios(_sums(map(_by_block, self.references)), seconds)
         if relative and self.control is not None:
-            return _over(seconds, _before(self.row) or _by_block(self.control))
+            return ratios(seconds, _before(self.row) or _by_block(self.control))
         return seconds
 
     def by_cpu(self, metric: str) -> dict[int, float]:
@@ -94,8 +96,8 @@ class Row:
         """
         own = _cpu_times(self.row)
         if metric == SPEEDUP:
-            return _over(_sums(map(_cpu_times, self.references)), own)
-        return _over(own, self.controls)
+            return ratios(_sums(map(_cpu_times, self.references)), own)
+        return ratios(own, self.controls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +229,12 @@ def _rows(report: Report) -> dict[str, Row]:
         controls = {_where(row): row for row in sound}
         ways = {row.case.id: _where(row) for row in group}
         ways = {id_: way if way in controls else way[:2] for id_, way in ways.items()}
-        by_block = {where: _controls(r for r in group if ways[r.case.id] == where)
-                    for where in controls}  # fmt: skip
+        every = {where: _controls(r for r in group if ways[r.case.id] == where)
+                 for where in controls}  # fmt: skip
         for row in group:
             if row.case.id in chosen:
                 references, where = tuple(_references(row, rows)), ways[row.case.id]
-                control, before = controls.get(where), by_block.get(where, {})
+                control, before = controls.get(where), every.get(where, {})
                 result[row.case.id] = Row(row, control, references, before)
     return result
 
@@ -277,18 +279,15 @@ def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[M
 
 def _by_block(row: Measurement) -> dict[int, float]:
     """Return the seconds of one iteration for each block."""
-    samples = judged_samples(row) or Samples()
-    return dict(zip(samples.blocks, samples.seconds, strict=True))
+    return by_block(judged_samples(row) or Samples())
 
 
 def _cpu_times(row: Measurement) -> dict[int, float]:
     """Return the CPU seconds of one iteration for each block; none: they are not known."""
-    samples = row.samples or Samples()
-    known = "undisturbed" in row.metrics
-    if not known:
+    if row.samples is None or "undisturbed" not in row.metrics:
         return {}
-    times = cpu_times(samples, sharing_names(row.case.bindings))
-    return dict(zip(samples.blocks, times, strict=False))
+    times = cpu_times(row.samples, sharing_names(row.case.bindings))
+    return dict(zip(row.samples.blocks, times, strict=False))
 
 
 def _spent(row: Measurement) -> dict[int, float]:
@@ -299,7 +298,7 @@ def _spent(row: Measurement) -> dict[int, float]:
 
 def _relative(row: Measurement) -> dict[int, float]:
     """Return the time of each block over that of the control product just before it, if any."""
-    return _over(_by_block(row), _before(row))
+    return ratios(_by_block(row), _before(row))
 
 
 def _before(row: Measurement) -> dict[int, float]:
@@ -313,14 +312,6 @@ def _sums(rows: Iterable[Mapping[int, float]]) -> dict[int, float]:
     first, *rest = [*rows] or [{}]
     shared = (block for block in first if all(block in each for each in rest))
     return {block: math.fsum((first[block], *(each[block] for each in rest))) for block in shared}
-
-
-def _over(over: Mapping[int, float], under: Mapping[int, float]) -> dict[int, float]:
-    """Return over/under for each shared block; nothing where a time is not positive."""
-    shared = [block for block in over if block in under]
-    if not all(over[block] > 0.0 < under[block] for block in shared):
-        return {}
-    return {block: over[block] / under[block] for block in shared}
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +332,12 @@ class Change:
         low = math.hypot(self.value - self.low, other.high - other.value)
         high = math.hypot(self.high - self.value, other.value - other.low)
         return Change(value, value - low, value + high)
+
+    @property
+    def ratio(self) -> Estimate:
+        """Return new over base."""
+        value, low, high = (math.exp(min(x, _MOST)) for x in (self.value, self.low, self.high))
+        return Estimate(value, low, high, "1")
 
 
 # The change of one metric, more is worse, with an interval of this one-sided error at either end;
