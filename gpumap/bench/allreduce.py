@@ -21,7 +21,7 @@ from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
 from gpumap.engine.estimates import by_block, per_time, ratio, time_of
 from gpumap.errors import QuestionError
-from gpumap.judge.doubts import about, doubtful, largest, unsupported
+from gpumap.judge.doubts import about, doubtful, largest
 from gpumap.judge.inconclusive import too_few
 from gpumap.judge.phrases import answer, interval, value
 from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
@@ -153,8 +153,6 @@ def _title(case: Case) -> str:
 
 def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what the fastest algorithm takes at the largest size; a slow native one is no good."""
-    if (nothing := unsupported(report, rows)) is not None:
-        return nothing
     rows = largest(rows, size_of)
     known = [row for row in rows if "time" in row.metrics and not too_few(row)]
     best = min(known, key=_time, default=rows[0])

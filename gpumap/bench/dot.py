@@ -30,7 +30,7 @@ from gpumap.engine.sampling import reference, times
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import host_bytes
 from gpumap.errors import DeviceError, QuestionError, Unsupported
-from gpumap.judge.doubts import about, because, doubtful, largest, single_device, unsupported
+from gpumap.judge.doubts import about, because, doubtful, largest, single_device
 from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import answer, interval, names, value
 from gpumap.model import Case, Estimate, Group, Limit, LimitOrigin, Plan, Reason, Work, replace
@@ -272,8 +272,6 @@ _MORE = 1.01  # times as fast: a better split is worth a word
 
 def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what several devices gain, by `many` at the largest size; or what one device does."""
-    if (nothing := unsupported(report, rows)) is not None:
-        return nothing
     rows = largest(rows, size_of)
     several = [row for name in _SEVERAL for row in rows if row.case.name == name]
     many = next((r for r in several if not (r.reason and r.reason.code == ONE_DEVICE.code)), None)

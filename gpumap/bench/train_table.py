@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.registry import Column
 from gpumap.figures import spread
-from gpumap.judge.doubts import about, doubtful, single_device, unsupported
+from gpumap.judge.doubts import about, doubtful, single_device
 from gpumap.judge.inconclusive import ENOUGH
 from gpumap.judge.phrases import answer, interval, percent, value
 from gpumap.model import Estimate
@@ -111,8 +111,6 @@ _MAIN = 0.1  # of a step: less is no cause
 
 def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what the most devices gain, by the rule that gains most."""
-    if (nothing := unsupported(report, rows)) is not None:
-        return nothing
     rows = [row for row in rows if row.case.name == "step"] or rows
     most = max(len(row.case.names) for row in rows)
     several = [row for row in rows if len(row.case.names) == most]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpumap.bench.keys import LADDER
 from gpumap.bench.registry import size_of
 from gpumap.bench.sweeps import sweeps
-from gpumap.judge.doubts import about, because, doubtful, largest, unsupported
+from gpumap.judge.doubts import about, because, doubtful, largest
 from gpumap.judge.phrases import answer, capital, every, interval, names, value
 from gpumap.units import amount, counted
 
@@ -31,8 +31,6 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     rows = [row for row in rows if row.case.name in _COPIES]
     if not rows:
         return _break_evens(report)
-    if (nothing := unsupported(report, rows)) is not None:
-        return nothing
     plain = [fit for fit in report.fits if _waited(fit.case)]
     fit = next((f for way in _WAYS for f in plain if f.case.name == way), None)
     rows = largest(rows, size_of)

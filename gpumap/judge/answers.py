@@ -64,16 +64,14 @@ _FEWEST = 5  # comparisons of a self-test
 
 def check(report: Report, _: Checked) -> Headline:
     """Answer whether a map is true."""
-    wrong = [p.diagnostic for p in report.errors if p.exit != 0]
-    if wrong:
+    if any(problem.exit != 0 for problem in report.errors):
         return _unmapped(report)
     bindings = report.bindings
     if not bindings:
         count = len(report.map.entries) if report.map else 0
         entries = f"The map is well-formed ({counted(count, 'name')})"
-        return answer(
-            report, "untrusted", (f"{entries}; no device was looked for (--syntax-only).",)
-        )
+        text = f"{entries}; no device was looked for (--syntax-only)."
+        return answer(report, "untrusted", (text,))
     whole = f"{capital(every(len(bindings)))} {verb(bindings, 'is', 'are')} mapped"
     shared = next((note.message for note in report.notes if note.code == _SHARED), None)
     if shared is not None:
@@ -97,17 +95,17 @@ def _unmapped(report: Report) -> Headline:
     wrong = [p.diagnostic for p in report.errors if p.exit != 0]
     first, placed = wrong[0], {error.entry for error in wrong if error.entry is not None}
     total = len(report.map.entries) if report.map else 0
-    before, more = _BEFORE.get(report.status, ""), tuple[str, ...]()
+    before, more = _BEFORE.get(report.status, ""), ""
     if placed and total and report.exit_code in (2, 3):
         some = f"{len(placed)} of {counted(total, 'name')}" if total > 1 else "The name"
         before = f"{some} {verb(placed, 'is', 'are')} not mapped: "
     elif len(wrong) > 1:
-        more = (f"{counted(len(wrong) - 1, 'more error')}.",)
+        more = f"{counted(len(wrong) - 1, 'more error')}."
     message, hint = first.message, first.hint if total else None
     if first.code == "strict":
         warned = next((n.message for n in report.notes if n.severity == "warning"), "")
         message, hint = f"{message}: {warned}", None
-    return answer(report, "failed", (sentence(f"{before}{message}"), *fix(hint), *more))
+    return answer(report, "failed", (sentence(f"{before}{message}"), fix(hint), more))
 
 
 # --- devices
@@ -207,9 +205,9 @@ def _diagnosed(report: Report, worst: Diagnosis, bad: Sequence[Diagnosis]) -> He
     unused, others = all(each.verdict == "not used" for each in bad), len(bad) - 1
     be, have = ("is", "has") if others == 1 else ("are", "have")
     too = f"{be} not used either" if unused else f"{have} causes too"
-    more = (f"{counted(others, 'other name')} {too}.",) * (others > 0)
+    more = f"{counted(others, 'other name')} {too}." if others else ""
     subject = About(cause=finding.cause)
-    return answer(report, level, (first, f"Fix: {sentence(finding.fix)}", *more), subject)
+    return answer(report, level, (first, f"Fix: {sentence(finding.fix)}", more), subject)
 
 
 # --- selftest
@@ -230,9 +228,8 @@ def selftest(report: Report, tested: Tested) -> Headline | None:
     if false or unclear:
         what = f"{false} false alarms" if false else f"noise hides them in {unclear}"
         text = f"Differences of {limit} cannot be told apart from noise here: {what}"
-        return answer(
-            report, "below", (f"{text} of {counted(runs, 'comparison')}.", quiet), subject
-        )
+        text += f" of {counted(runs, 'comparison')}."
+        return answer(report, "below", (text, quiet), subject)
     none = f"gave 0 false alarms in {runs} at {limit}, and every round trip is right."
     what = middle(alarms[0].name) if len(alarms) == 1 else "each device"
     text = f"This machine measures truthfully: comparing {what} with itself {none}"
@@ -287,16 +284,10 @@ def _published(report: Report, table: Published) -> Headline:
         return answer(report, "untrusted", ("No conclusion: the table has no row of one device.",))
     best = max(cells, key=lambda cell: (cell.devices, cell.metrics["speedup"].value))
     gain = best.metrics["speedup"]
-    text = (
-        f"{middle(best.row, _ROW)} on {counted(best.devices, 'device')} trained {value(gain)} times"
-    )
+    what = f"{middle(best.row, _ROW)} on {counted(best.devices, 'device')}"
+    text = f"{what} trained {value(gain)} times as fast as on one (as published)."
     level: Level = "good" if gain.value >= _SPLIT * best.devices else "below"
-    return answer(
-        report,
-        level,
-        (f"{text} as fast as on one (as published).",),
-        About(metric="speedup", figure=gain),
-    )
+    return answer(report, level, (text,), About(metric="speedup", figure=gain))
 
 
 # --- trace, watch
@@ -313,7 +304,7 @@ def trace(report: Report, result: Watched) -> Headline:
         follows = "What was recorded until then follows." if result.traces else ""
         done = "Not watched" if report.kind == "watch" else "Not traced"
         text = sentence(f"{done}: {report.errors[0].diagnostic.message}")
-        return answer(report, "failed", (text, *((follows,) if follows else ())))
+        return answer(report, "failed", (text, follows))
     summaries = [summary(one) for one in result.traces]
     busy = [each for one in summaries for each in one.busy if each.device != HOST]
     if not busy:
@@ -333,4 +324,4 @@ def trace(report: Report, result: Watched) -> Headline:
     moved = sum(one.moved for one in summaries)
     more = f"{units.memory(moved)} moved without being requested." if moved else ""
     level: Level = "good" if max(share for _, share in shares) >= _IDLE else "below"
-    return answer(report, level, (text, *((more,) if more else ())))
+    return answer(report, level, (text, more))

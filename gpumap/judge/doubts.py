@@ -116,9 +116,9 @@ def doubtful(report: Report, row: Measurement, metric: str) -> Headline | None:
     samples = len(row.samples.seconds) if row.samples else 0
     first = f"No conclusion: {what} ({counted(samples, 'sample')})."
     again = f"epeat {' or '.join(fixes)}."
-    more = (f"{why_not}; r{again}",) if why_not else (f"R{again}",)
+    more = f"{why_not}; r{again}" if why_not else f"R{again}"
     subject = About(row.case.id, metric if shown is figure else "time", shown)
-    return answer(report, "untrusted", (first, *more), subject)
+    return answer(report, "untrusted", (first, more), subject)
 
 
 def _uncertainty(
@@ -178,12 +178,12 @@ def failed(report: Report) -> Headline | None:
     case, reason = worst.case, worst.reason
     where = names(case.bindings, between=" to " if case.ordered else "+")
     count = len(every) - 1
-    more = (f"{counted(count, 'more row')} failed too.",) * (count > 0)
+    more = f"{counted(count, 'more row')} failed too." if count else ""
     wrong = [p.diagnostic for p in report.errors if reason and p.diagnostic.code == reason.code]
     hint = wrong[0].hint if wrong else None
-    none = (f"No figure is reported for {where}.",) * (reason is not None and reason.code in _WRONG)
-    sentences = (_what(worst, where), *none, *fix(hint), *more)
-    return answer(report, "failed", sentences, About(case.id))
+    wrong_data = reason is not None and reason.code in _WRONG
+    none = f"No figure is reported for {where}." if wrong_data else ""
+    return answer(report, "failed", (_what(worst, where), none, fix(hint), more), About(case.id))
 
 
 def _rank(item: Measurement) -> tuple[bool, bool, int]:

@@ -91,9 +91,9 @@ def fitness(report: Report, result: Screened) -> Headline:
     first = bad[0]
     word = _WORDS.get(verdict, "Unfit")
     text = sentence(f"{before}{word}: {whose(first)}: {first.what}: {first.text}")
-    more = (f"{counted(len(bad) - 1, 'more item')} below.",) * (len(bad) > 1)
+    more = f"{counted(len(bad) - 1, 'more item')} below." if len(bad) > 1 else ""
     level = _LEVELS.get(verdict, "failed")
-    return answer(report, level, (text, *more, *fix(first.fix)))
+    return answer(report, level, (text, more, fix(first.fix)))
 
 
 def _fit(report: Report, checks: Sequence[FitnessCheck]) -> str:

@@ -92,7 +92,7 @@ def measured(report: Report, of_bench: AnswerOf) -> Headline:
         report: of rows.
         of_bench: returns the answer of a benchmark, by its name, or None where nothing does.
     """
-    from gpumap.judge.doubts import requested_rows
+    from gpumap.judge.doubts import requested_rows, unsupported
 
     every = [row for row in report.measurements if not row.case.is_control]
     rows = requested_rows(every) or every
@@ -105,7 +105,7 @@ def measured(report: Report, of_bench: AnswerOf) -> Headline:
     missed = [gate for gate in gates if gate.level == "below"]
     if report.status == "no" and missed:  # whatever else is inconclusive
         return missed[0]
-    own = own_answer(report, rows)
+    own = unsupported(report, rows) or own_answer(report, rows)
     passed = None if gates or report.exit_code or own.level == "failed" else _passed(report)
     if passed is not None:  # what a gate could decide is decided, whatever else is inconclusive
         return _followed(passed, own)
@@ -166,10 +166,8 @@ def _first_error(report: Report, done: str) -> Headline:
     before = ENDS.get(report.status) or f"Not {done}: "
     text = sentence(f"{before}{first.message}")
     some = any(row.status == "ok" for row in report.measurements)
-    count = (f"{counted(more, 'more error')}.",) if more else ()
-    return answer(
-        report, "failed", (text, *((_FOLLOWS,) if some else ()), *fix(first.hint), *count)
-    )
+    count = f"{counted(more, 'more error')}." if more else ""
+    return answer(report, "failed", (text, _FOLLOWS if some else "", fix(first.hint), count))
 
 
 # --- limits
@@ -287,7 +285,7 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
     wrong = [p.diagnostic for p in report.errors if p.exit != 0]
     if not unlike and wrong and wrong[0].code != "nothing-judged":
         text = sentence(f"Not compared: {wrong[0].message}")
-        return answer(report, "failed", (text, *fix(wrong[0].hint)))
+        return answer(report, "failed", (text, fix(wrong[0].hint)))
     what = "no metric was measured in both reports"
     if unlike:
         rows = {verdict.id for verdict in unlike}
@@ -300,20 +298,15 @@ def _incomparable(report: Report, unlike: Sequence[Verdict]) -> Headline:
 def _slower(report: Report, slower: Sequence[Verdict], unclear: int) -> Headline:
     worst = max(slower, key=_ratio)
     count = len(slower) - 1
-    others = (f"{counted(count, 'other metric')} {'is' if count == 1 else 'are'} slower.",) * (
-        count > 0
-    )
-    others += (f"{unclear} inconclusive.",) * (unclear > 0)
+    be = "is" if count == 1 else "are"
+    others = f"{counted(count, 'other metric')} {be} slower." if count else ""
+    open_ = f"{unclear} inconclusive." if unclear else ""
     if worst.reason == "device-slower":
         text = f"The device, or what drives it, became slower: {_metric(worst)} is {_shown(worst)}"
         device = f"{text}; so is its control product."
-        return answer(report, "below", (device, *others), _about(worst))
+        return answer(report, "below", (device, others, open_), _about(worst))
     limit = (worst.threshold or 0.0) * (-1 if worst.metric == "speedup" else 1)
     text = f"Slower: {_metric(worst)} is {_shown(worst).removesuffix(')')}; limit {1 + limit:g})."
-    why = "Its control product is not slower, so the code is."
-    return answer(
-        report,
-        "below",
-        (text, *((why,) if worst.reason == "work-slower" else ()), *others),
-        _about(worst),
-    )
+    code = worst.reason == "work-slower"
+    why = "Its control product is not slower, so the code is." if code else ""
+    return answer(report, "below", (text, why, others, open_), _about(worst))

@@ -45,11 +45,14 @@ class About(NamedTuple):
 def answer(
     report: Report, level: Level, sentences: Iterable[str], about: About | None = None
 ) -> Headline:
-    """Compose a headline of the sentences that fit; an untrusted one has no interval, no cause."""
+    """Compose a headline of the sentences that fit; an untrusted one has no interval, no cause.
+
+    An empty sentence is none.
+    """
     before = SIMULATED if report.simulated else ""
     room = LIMIT - len(before)
     text = ""
-    for sentence in sentences:
+    for sentence in filter(None, sentences):
         if not text:
             text = cut(sentence, room)
         elif len(text) + 1 + len(sentence) <= room:
@@ -82,11 +85,11 @@ def every(count: int, noun: str = "name") -> str:
     return f"the {noun}" if count == 1 else f"all {count} {noun}s"
 
 
-def fix(hint: str | None) -> tuple[str, ...]:
+def fix(hint: str | None) -> str:
     """Return how to fix something as a sentence, if that is known; a command stays as it is."""
     if not hint:
-        return ()
-    return (f"Try: {hint}",) if hint.startswith(("gpumap ", "-")) else (sentence(capital(hint)),)
+        return ""
+    return f"Try: {hint}" if hint.startswith(("gpumap ", "-")) else sentence(capital(hint))
 
 
 def percent(share: float) -> str:
