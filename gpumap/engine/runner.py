@@ -394,28 +394,16 @@ class Runner:
         if samples is None or standing is None:
             why = Reason("stopped", self._why)
             return Measurement(case, "skipped", why, check=check)
-        found = standing.located(self._settings.confidence)
+        series, found = self._series[case.id], standing.located(self._settings.confidence)
+        stop = Stop(self._why, found.n, series.warmup, found.autocorrelation, found.effective_n)
+        flags, route = self._flags(series, samples, standing), series.iteration.route
         return Measurement(
-            case,
-            "ok",
-            None,
-            self._flags(case, samples, standing),
-            samples,
-            Stop(
-                self._why,
-                found.n,
-                self._series[case.id].warmup,
-                found.autocorrelation,
-                found.effective_n,
-            ),
-            check,
-            metrics,
-            around,
-            route=self._series[case.id].iteration.route,
+            case, "ok", None, flags, samples, stop, check, metrics, around, route=route
         )
 
-    def _flags(self, case: Case, samples: Samples, standing: stopping.Standing) -> tuple[str, ...]:
-        series = self._series[case.id]
+    def _flags(
+        self, series: Series, samples: Samples, standing: stopping.Standing
+    ) -> tuple[str, ...]:
         found = {
             "unstable": stopping.unstable(standing, len(self._series)),
             "shared-hardware": bool(series.shared),
