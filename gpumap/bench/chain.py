@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.calls import HostCall
 from gpumap.bench.chain_work import (
-    BLOCK,
     COLUMNS,
     DTYPE,
     INNER,
@@ -29,6 +28,7 @@ from gpumap.bench.chain_work import (
 from gpumap.bench.keys import HOST
 from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
+from gpumap.bench.workloads import PART
 from gpumap.dtypes import ITEMSIZE
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
 from gpumap.engine.estimates import by_block, ratio, time_and_rate
@@ -157,7 +157,7 @@ def _memory(place: Binding, params: Params, rows: int) -> dict[str, int]:
     x, y = (rows * width * ITEMSIZE[DTYPE] for width in (INNER, COLUMNS))
     kept = sum(case in params.wanted for case in ("fused", "separate"))
     results = 1 + ("host" in params.wanted)  # one for what devices made
-    checked = min(rows, BLOCK) * (INNER + 4 * COLUMNS) * _WIDE
+    checked = min(rows, PART) * (INNER + 4 * COLUMNS) * _WIDE
     return {place.device.id: x + kept * y, "host": x + results * y + checked}
 
 

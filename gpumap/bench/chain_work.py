@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.dtypes import ROUNDING, Array, np
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import METHOD, is_hollow, judged, largest, moved
+from gpumap.engine.verify import is_hollow, moved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,6 @@ DTYPE: Final = "float32"
 _LAYER = WORKLOADS["affine"]
 _, INNER, COLUMNS = _LAYER.dims(1)
 OPERATIONS = COLUMNS * (2 * INNER + 4)  # of one row; exp and log count as one each
-BLOCK = 1 << 16  # rows that are checked at a time
 _ULPS = 4  # of exp and of log
 _ROUNDED = INNER + 1 + 2 * _ULPS  # units in the last place by which a result may miss
 _BEHIND = ("relu", "exp_each", "log_each")  # the kernels behind the product and the bias, in place
@@ -68,18 +67,13 @@ class Data(Problem):
         np.maximum(out, 0, out=out)
         np.log(np.exp(out, out=out), out=out)
 
-    def check(self, out: Array) -> Check:
-        """Return whether `out` is what the chain makes of all rows, within rounding."""
-        error, unit = 0.0, _ROUNDED * ROUNDING[DTYPE].write
-        w, columns = self.w.astype(np.float64), np.linalg.norm(self.w.astype(np.float64), axis=0)
-        with np.errstate(all="ignore"):  # what is wrong may be no number
-            for start in range(0, self.rows, BLOCK):
-                part = slice(start, start + BLOCK)
-                x = self.x[part].astype(np.float64)
-                scale = 1.0 + np.linalg.norm(x, axis=1)[:, None] * columns + abs(self.b)
-                missed = abs(out[part].astype(np.float64) - np.maximum(x @ w + self.b, 0.0))
-                error = largest(error, missed / (unit * scale))
-        return judged(METHOD, error)
+    def _errors(self, rows: slice, found: Array) -> Array:
+        """Return the error of each element of some rows, as a share of what rounding allows."""
+        x, w = self.x[rows].astype(np.float64), self.w.astype(np.float64)
+        lengths = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(w, axis=0)
+        allowed = _ROUNDED * ROUNDING[DTYPE].write * (1.0 + lengths + abs(self.b))
+        errors: Array = abs(found - np.maximum(x @ w + self.b, 0.0)) / allowed
+        return errors
 
 
 class Placed:

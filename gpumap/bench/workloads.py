@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpumap.model import Check
 
 _ITEM = 4  # bytes of a float32
-_PART = 1 << 13  # rows that are checked at a time
+PART = 1 << 13  # rows that are checked at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,15 @@ class Problem:
             return self._expected.check(out)
         error = 0.0
         with np.errstate(all="ignore"):  # what is wrong may be no number
-            for start in range(0, len(out), _PART):
-                rows = slice(start, start + _PART)
-                left = np.column_stack([self.x[rows], np.ones(len(self.x[rows]))])
-                right = self._weights
-                exact, scale = left @ right, np.sqrt(np.square(left) @ np.square(right))
-                missed = abs(out[rows].astype(np.float64) - exact)
-                error = largest(error, missed / allowance("float32", len(right), exact, scale))
+            for start in range(0, len(out), PART):
+                rows = slice(start, start + PART)
+                error = largest(error, self._errors(rows, out[rows].astype(np.float64)))
         return judged(METHOD, error)
+
+    def _errors(self, rows: slice, found: Array) -> Array:
+        """Return the error of each element of some rows, as a share of what rounding allows."""
+        left = np.column_stack([self.x[rows], np.ones(len(self.x[rows]))])
+        right = self._weights
+        exact, scale = left @ right, np.sqrt(np.square(left) @ np.square(right))
+        errors: Array = abs(found - exact) / allowance("float32", len(right), exact, scale)
+        return errors

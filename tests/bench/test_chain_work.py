@@ -8,15 +8,16 @@ from buffers import verified
 from worlds import gpu, world
 
 from gpumap.bench.calls import HostCall
-from gpumap.bench.chain_work import BLOCK, OPERATIONS, Data, DeviceIteration, Placed
+from gpumap.bench.chain_work import OPERATIONS, Data, DeviceIteration, Placed
+from gpumap.bench.workloads import PART
 
 
 @pytest.fixture(scope="module")
 def data():
-    return Data(BLOCK + 3, 1)
+    return Data(PART + 3, 1)
 
 
-@pytest.mark.parametrize("place", [0, BLOCK - 1, BLOCK, BLOCK + 2])
+@pytest.mark.parametrize("place", [0, PART - 1, PART, PART + 2])
 def test_one_wrong_number_is_found(data, place):
     """Wherever it is, in the first block of rows or behind it; by a hundredth, or no number.
 
