@@ -25,27 +25,16 @@ if TYPE_CHECKING:
     from gpumap.model import Group, Measurement, Plan, Report, Verdict
 
 # By priority for a script: wrong data first of all results; a usage error has no other.
-_ORDER = (
-    Exit.INTERNAL,
-    Exit.QUESTION,
-    Exit.WRONG_DATA,
-    Exit.INTERRUPTED,
-    Exit.TIMEOUT,
-    Exit.ABSENT,
-    Exit.NO,
-    Exit.INCONCLUSIVE,
-)
-
 STATUS = {
-    Exit.OK: "ok",
-    Exit.NO: "no",
-    Exit.QUESTION: "error",
-    Exit.ABSENT: "absent",
-    Exit.WRONG_DATA: "wrong-data",
-    Exit.INCONCLUSIVE: "inconclusive",
     Exit.INTERNAL: "internal",
-    Exit.TIMEOUT: "timeout",
+    Exit.QUESTION: "error",
+    Exit.WRONG_DATA: "wrong-data",
     Exit.INTERRUPTED: "interrupted",
+    Exit.TIMEOUT: "timeout",
+    Exit.ABSENT: "absent",
+    Exit.NO: "no",
+    Exit.INCONCLUSIVE: "inconclusive",
+    Exit.OK: "ok",
 }
 SKIPPED = "skipped"  # the status of a report whose devices are absent, where that is allowed
 _ABSENT = ("absent", Exit.ABSENT)  # a busy, lost or full device is not absent
@@ -60,7 +49,7 @@ _ASK_LESS = "see what holds it back (`gpumap explain` has each cause), or reques
 def exit_code(outcomes: Iterable[int]) -> Exit:
     """Return the one exit code of all outcomes; OK if there are none."""
     codes = set(outcomes)
-    return next((code for code in _ORDER if code in codes), Exit.OK)
+    return next((code for code in STATUS if code in codes), Exit.OK)
 
 
 def status(code: Exit, rows: Iterable[Measurement]) -> str:
