@@ -50,18 +50,11 @@ def false_alarms(case: Case, ratios: Sequence[float], threshold: float) -> Alarm
 
     length = max(len(ratios) // RUNS, SHORTEST)
     starts = range(0, len(ratios) - length + 1, length)
-    words = [_verdict(ratios[n : n + length], threshold) for n in starts[:RUNS]]
+    words: list[str] = [_verdict(ratios[n : n + length], threshold) for n in starts[:RUNS]]
+    counts = map(words.count, ("regression", "pass", "inconclusive"))
     (binding,) = case.bindings
-    return Alarms(
-        case.id,
-        binding.device.id,
-        binding.name,
-        threshold,
-        length if words else 0,
-        words.count("regression"),
-        words.count("pass"),
-        words.count("inconclusive"),
-    )
+    whole = length if words else 0
+    return Alarms(case.id, binding.device.id, binding.name, threshold, whole, *counts)
 
 
 def _verdict(run: Sequence[float], threshold: float) -> Outcome:
