@@ -16,20 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpumap.bench.calls import HostCall
-from gpumap.bench.chain_work import (
-    COLUMNS,
-    DTYPE,
-    INNER,
-    OPERATIONS,
-    Data,
-    DeviceIteration,
-    Placed,
-)
+from gpumap.bench.chain_work import DTYPE, OPERATIONS, Data, DeviceIteration, Placed, sizes
 from gpumap.bench.keys import HOST
 from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
-from gpumap.bench.workloads import PART
-from gpumap.dtypes import ITEMSIZE
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
 from gpumap.engine.estimates import by_block, ratio, time_and_rate
 from gpumap.engine.sizes import squares
@@ -55,7 +45,6 @@ CASES = ("separate", "fused", HOST)
 _BESIDE = {"fused": ("separate", "host"), "separate": ("host",)}
 _AGAINST = {"fused": "separate"}  # what its speed-up is over
 _MATTERS = (("separate", "fused"), ("host",))
-_WIDE = 8  # bytes of a float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +70,7 @@ def plan(place: Binding, params: Params, skip: Reason | None = None) -> Plan:
         first = int(any(case.name == "fused" for case in cases))
         groups.append(Group(cases, str(rows), ordered(cases, *_MATTERS), COMPARABLE, first=first))
     most = max(params.rows)
-    largest = most * max(INNER, COLUMNS) * ITEMSIZE[DTYPE]
-    return Plan(tuple(groups), _memory(place, params, most), largest)
+    return Plan(tuple(groups), _memory(place, params, most), max(sizes(most)[:2]))
 
 
 class Chain(Benchmark):
@@ -154,10 +142,9 @@ def _cases(place: Binding, params: Params, rows: int, skip: Reason | None) -> It
 
 def _memory(place: Binding, params: Params, rows: int) -> dict[str, int]:
     """Return the bytes that the largest number of rows takes, by device id, and on the host."""
-    x, y = (rows * width * ITEMSIZE[DTYPE] for width in (INNER, COLUMNS))
+    x, y, checked = sizes(rows)
     kept = sum(case in params.wanted for case in ("fused", "separate"))
     results = 1 + ("host" in params.wanted)  # one for what devices made
-    checked = min(rows, PART) * (INNER + 4 * COLUMNS) * _WIDE
     return {place.device.id: x + kept * y, "host": x + results * y + checked}
 
 
@@ -169,8 +156,7 @@ class ChainRecipe(ReferenceRecipe):
 
     def __init__(self, settings: Settings, *, rows: str, **others: Any) -> None:
         super().__init__(settings, **others)
-        sizes = squares(rows, "--rows")
-        self.params = Params(sizes, self.cases or CASES, settings.seed)
+        self.params = Params(squares(rows, "--rows"), self.cases or CASES, settings.seed)
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return the plan by the reference that is named, or by the first name."""
