@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     Cell: TypeAlias = Callable[[Measurement], str]
     Answer: TypeAlias = Callable[[Report, Sequence[Measurement]], Headline]
-    Remarks: TypeAlias = Callable[[Sequence[Measurement]], Iterable[str]]
 
 BENCHMARKS = {
     "dot": "gpumap.bench.dot:SPEC",
@@ -74,8 +73,8 @@ class BenchmarkSpec(NamedTuple):
     recipe: type[Recipe] | None = None  # of its command, where it measures in one process
     columns: tuple[str | Column, ...] = ()  # text: one that tables have in common
     title: Callable[[Case], str] | None = None  # of the table that has a row
-    legend: Remarks | None = None  # below a table: what its columns hold
-    remarks: Remarks | None = None  # and what follows from its rows
+    # Below a table: what its columns hold.
+    legend: Callable[[Sequence[Measurement]], Iterable[str]] | None = None
     aside: tuple[str, ...] = ()  # cases whose rows are in none of its tables of rows
     side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
     speedups: bool = False  # a chart shows them

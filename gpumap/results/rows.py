@@ -109,7 +109,6 @@ def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool
     yield from () if verbose else cells.solo_rates(group)
     yield from _explanations(group, verbose=verbose)
     yield from cells.flags(group)
-    yield from spec.remarks(group) if spec.remarks else ()
     yield from _reasons(group)
 
 
