@@ -42,10 +42,6 @@ def broken(error: Exception) -> str:
     return f"an exchange with the other ranks failed: {str(error).partition(chr(10))[0][:_SHOWN]}"
 
 
-def _nothing() -> None:
-    """Have no part in it."""
-
-
 class RankExchange(Summand):
     """One rank's part of an exchange."""
 
@@ -92,7 +88,9 @@ class Member:
         A run is timed, and its end is a meeting of all: it has no answers.
         """
         doer = self._works[number] if number else self
-        action = partial(getattr(doer, what), *arguments) if doer is not None else _nothing
+        action = (
+            partial(getattr(doer, what), *arguments) if doer is not None else lambda: None
+        )  # no part in it
         if what == "run":
             action()
             return []

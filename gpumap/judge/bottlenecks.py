@@ -159,8 +159,7 @@ def _explanation(evidence: Evidence) -> Explanation | None:
         return None
     for cause, finder, only_below in _FINDERS:
         if (below or not only_below) and (finding := finder(evidence)) is not None:
-            text, figures = finding
-            return Explanation(cause, text, figures)
+            return Explanation(cause, *finding)
     return None
 
 
@@ -236,10 +235,8 @@ def _launch(evidence: Evidence) -> Finding | None:
     if not evidence.products:
         return None
     for binding in evidence.bindings:
-        solo, control = (
-            evidence.isolated.get(binding.name),
-            evidence.controls.get(binding.device.id),
-        )
+        solo = evidence.isolated.get(binding.name)
+        control = evidence.controls.get(binding.device.id)
         if solo is None or control is None:
             continue
         isolated, arithmetic = solo.metrics["time"].value, _arithmetic(solo, control)

@@ -81,10 +81,8 @@ def fitness(report: Report, result: Screened) -> Headline:
     from gpumap.model import WORST_FIRST, worst
 
     checks, verdict = result.checks, worst(result.checks)
-    bad = sorted(
-        (check for check in checks if check.fitness != "fit"),
-        key=lambda check: WORST_FIRST.index(check.fitness),
-    )
+    bad = [check for check in checks if check.fitness != "fit"]
+    bad.sort(key=lambda check: WORST_FIRST.index(check.fitness))
     before = ENDS.get(report.status, "")
     if not bad:
         return answer(report, "good", (f"{before}{_fit(report, checks)}",))

@@ -33,17 +33,13 @@ def out_of_time(row: Measurement) -> bool:
 
 def conclusive(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows that have, with those they are compared with, intervals and all ratios."""
-    small = [
-        row for row in rows if too_few(row)
-    ]  # ideals rest on `solo`, what the host does on `host`
+    small = [row for row in rows if too_few(row)]
+    # ideals rest on `solo`, what the host does on `host`
     if any(row.case.role in ("solo", "host") for row in small):
         return []
     ids = {row.case.id for row in small}
-    return [
-        row
-        for row in rows
-        if not refused(row) and (not ids or ids.isdisjoint((row.case.id, row.case.against)))
-    ]
+    sound = (row for row in rows if not refused(row))
+    return [row for row in sound if ids.isdisjoint((row.case.id, row.case.against))]
 
 
 def undecided(rows: Iterable[Measurement]) -> list[Measurement]:
