@@ -11,18 +11,9 @@ import random
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from gpumap.engine import stopping
+from gpumap.engine import sampling, stopping
 from gpumap.engine.base import wrong
 from gpumap.engine.ceilings import possible, sharing_names, with_ceiling
-from gpumap.engine.sampling import (
-    BESIDE,
-    Series,
-    calibrate,
-    sample,
-    samples_of,
-    take_control,
-    warm_up,
-)
 from gpumap.engine.undisturbed import by_cpu, shares_run, undisturbed
 from gpumap.errors import DeviceError, NoHostMemory, Unsupported, WrongDataError
 from gpumap.model import UNDISTURBED, Around, Estimate, Measurement, Reason, Samples, Stop
@@ -64,7 +55,7 @@ class Runner:
         self._random = random.Random(settings.seed)  # noqa: S311 - an order, not a secret
         self._origin = clock.now()
         self._group: Group | None = None
-        self._series: dict[str, Series] = {}
+        self._series: dict[str, sampling.Series] = {}
         self._checks: dict[str, Check] = {}
         self._failures: dict[str, Reason] = {}
         self._left_out: dict[str, Reason] = {}
@@ -102,7 +93,7 @@ class Runner:
     def _prepare(self, group: Group, end: float) -> None:
         """Make those cases ready that there is time for; what is kept has no place to lose."""
         self._benchmark.begin(group)
-        kept: dict[str, Series] = {}
+        kept: dict[str, sampling.Series] = {}
         insists = group.insists or not self._begun
         for unit in stopping.units(group):
             new = [case for case in unit if case.skip is None and case.id not in kept]
@@ -123,7 +114,7 @@ class Runner:
             kept[id_].control = control
         self._leave_out(group)
 
-    def _room(self, kept: Iterable[Series], end: float, more: float = 0.0) -> bool:
+    def _room(self, kept: Iterable[sampling.Series], end: float, more: float = 0.0) -> bool:
         """Return whether these can be measured by `end`, after so many seconds more."""
         return self._clock.now() + more + stopping.needed(kept) <= end
 
@@ -140,11 +131,11 @@ class Runner:
         try:
             work = self._benchmark.iteration(case)
             # one iteration is done: the verified
-            series = Series(work, warmup=1, shared=sharing_names(case.bindings))
+            series = sampling.Series(work, warmup=1, shared=sharing_names(case.bindings))
             self._checks[case.id] = self._verified(case, series)
             if self._checks[case.id].passed:
                 self._series[case.id] = series
-                calibrate(series, self._clock, shortest, computes=self._benchmark.computes)
+                sampling.calibrate(series, self._clock, shortest, computes=self._benchmark.computes)
                 # the verified one may have compiled, which no later case of the kind does
                 self._pace.saw(case, series.sample_seconds / series.iterations_per_sample)
         except NoHostMemory as error:  # the device is well: the row says why it is not there
@@ -152,7 +143,7 @@ class Runner:
         except (DeviceError, Unsupported, WrongDataError) as error:
             self._lose(case.id, error)
 
-    def _verified(self, case: Case, series: Series) -> Check:
+    def _verified(self, case: Case, series: sampling.Series) -> Check:
         """Do a case once on wrong destinations; return whether it made them right."""
         series.iteration.poison()
         start = self._clock.now()
@@ -172,7 +163,7 @@ class Runner:
         share = max(spare, 0.0) / max(len(ids), 1)
         for id_ in [id_ for id_ in self._series if id_ in ids]:
             try:
-                warm_up(self._series[id_], self._clock, min(share, _WARM_CAP))
+                sampling.warm_up(self._series[id_], self._clock, min(share, _WARM_CAP))
             except (DeviceError, Unsupported) as error:
                 self._lose(id_, error)
 
@@ -186,7 +177,7 @@ class Runner:
         checking = sum(series.checking for series in self._series.values())
         least = stopping.needed(self._series.values())
         start = self._clock.now()
-        self._often = start + least * (1.0 + 1.0 / BESIDE) <= end
+        self._often = start + least * (1.0 + 1.0 / sampling.BESIDE) <= end
         self._look_around()
         self._throttling.begin(group)
         most = min(group.blocks or self._settings.blocks, self._settings.blocks)
@@ -302,7 +293,7 @@ class Runner:
         series = self._series[id_]
         beside = self._control(series.control, block)
         try:
-            taken = sample(series, self._clock)
+            taken = sampling.sample(series, self._clock)
         except (DeviceError, Unsupported) as error:
             self._lose(id_, error)
             return
@@ -316,7 +307,7 @@ class Runner:
         if not id_ or not self._running(id_):
             return None
         try:
-            take_control(self._series[id_], self._clock, block, often=self._often)
+            sampling.take_control(self._series[id_], self._clock, block, often=self._often)
         except (DeviceError, Unsupported) as error:
             self._lose(id_, error)
             return None
@@ -364,7 +355,9 @@ class Runner:
 
     def _every(self) -> dict[str, Samples]:
         """Return what was taken of each case."""
-        return {id_: samples_of(series, self._origin) for id_, series in self._series.items()}
+        return {
+            id_: sampling.samples_of(series, self._origin) for id_, series in self._series.items()
+        }
 
     def _good(self, every: Mapping[str, Samples]) -> dict[str, Samples]:
         """Return the samples of each case that was right, and still runs; undisturbed ones."""
@@ -402,7 +395,7 @@ class Runner:
         )
 
     def _flags(
-        self, series: Series, samples: Samples, standing: stopping.Standing
+        self, series: sampling.Series, samples: Samples, standing: stopping.Standing
     ) -> tuple[str, ...]:
         found = {
             "unstable": stopping.unstable(standing, len(self._series)),

@@ -28,22 +28,8 @@ from gpumap.units import amount, counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumap.model import (
-        Checked,
-        Device,
-        Diagnosed,
-        Diagnosis,
-        Forecast,
-        Headline,
-        Level,
-        Listed,
-        Predicted,
-        Prediction,
-        Published,
-        Report,
-        Tested,
-        Watched,
-    )
+    from gpumap import model
+    from gpumap.model import Device, Headline, Level, Report
 
 _DEVICE = 28  # characters of a device's name
 _FEW = 3  # that are written out
@@ -62,7 +48,7 @@ _FEWEST = 5  # comparisons of a self-test
 # --- check
 
 
-def check(report: Report, _: Checked) -> Headline:
+def check(report: Report, _: model.Checked) -> Headline:
     """Answer whether a map is true."""
     if any(problem.exit != 0 for problem in report.errors):
         return _unmapped(report)
@@ -111,7 +97,7 @@ def _unmapped(report: Report) -> Headline:
 # --- devices
 
 
-def devices(report: Report, _: Listed) -> Headline:
+def devices(report: Report, _: model.Listed) -> Headline:
     """Answer what can be used, and how to map it."""
     nouns = dict.fromkeys(row.noun for row in KINDS.values())
     counts = {n: _distinct(d for d in report.devices if _noun(d) == n) for n in nouns}
@@ -171,7 +157,7 @@ def _distinct(candidates: Iterable[Device]) -> int:
 _UNKNOWN = ("GM409", "GM535", "GM537")  # causes by which nothing is known of the device
 
 
-def doctor(report: Report, result: Diagnosed) -> Headline:
+def doctor(report: Report, result: model.Diagnosed) -> Headline:
     """Answer whether each name's device is used, and why not."""
     diagnoses = result.diagnoses
     if not diagnoses:
@@ -191,7 +177,7 @@ def doctor(report: Report, result: Diagnosed) -> Headline:
     return _diagnosed(report, worst, bad)
 
 
-def _diagnosed(report: Report, worst: Diagnosis, bad: Sequence[Diagnosis]) -> Headline:
+def _diagnosed(report: Report, worst: model.Diagnosis, bad: Sequence[model.Diagnosis]) -> Headline:
     finding = worst.findings[0]
     level: Level = "failed" if worst.verdict == "not used" else "below"
     if finding.code in _UNKNOWN or finding.cause == "no-time":
@@ -213,7 +199,7 @@ def _diagnosed(report: Report, worst: Diagnosis, bad: Sequence[Diagnosis]) -> He
 # --- selftest
 
 
-def selftest(report: Report, tested: Tested) -> Headline | None:
+def selftest(report: Report, tested: model.Tested) -> Headline | None:
     """Answer whether this machine measures truthfully; None where errors left nothing to judge."""
     alarms = tested.alarms
     if report.errors and not alarms:
@@ -239,7 +225,7 @@ def selftest(report: Report, tested: Tested) -> Headline | None:
 # --- predict
 
 
-def predict(report: Report, predicted: Predicted) -> Headline:
+def predict(report: Report, predicted: model.Predicted) -> Headline:
     """Answer what more devices would give, or what a published table says of them."""
     if predicted.published is not None:
         return _published(report, predicted.published)
@@ -259,11 +245,11 @@ def predict(report: Report, predicted: Predicted) -> Headline:
     return answer(report, "good", (f"{text} with {best.algorithm}.", more), subject)
 
 
-def _figure(metric: str, forecast: Forecast) -> float:
+def _figure(metric: str, forecast: model.Forecast) -> float:
     return forecast.metrics[metric].value
 
 
-def _gained(report: Report, result: Prediction, best: Forecast) -> Headline:
+def _gained(report: Report, result: model.Prediction, best: model.Forecast) -> Headline:
     """Return how many times as fast a step is, and what keeps it from more."""
     gain, times = best.metrics["speedup"], [best.metrics.get(name) for name in ("comm", "time")]
     text = f"{counted(best.devices, 'device')} should train {value(gain)} times as fast as one"
@@ -278,7 +264,7 @@ def _gained(report: Report, result: Prediction, best: Forecast) -> Headline:
     return answer(report, "below", (f"{text}: {why}.", computed), subject)
 
 
-def _published(report: Report, table: Published) -> Headline:
+def _published(report: Report, table: model.Published) -> Headline:
     cells = [cell for cell in table.cells if "speedup" in cell.metrics]
     if not cells:
         return answer(report, "untrusted", ("No conclusion: the table has no row of one device.",))
@@ -293,7 +279,7 @@ def _published(report: Report, table: Published) -> Headline:
 # --- trace, watch
 
 
-def trace(report: Report, result: Watched) -> Headline:
+def trace(report: Report, result: model.Watched) -> Headline:
     """Answer whether a program used its devices."""
     from gpumap.judge.traces import HOST, summary
     from gpumap.judge.uses import utilisation
