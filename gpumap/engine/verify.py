@@ -86,10 +86,6 @@ class Matrix:
         for rows in _parts(self.size, ROWS):
             yield rows, _signed(_circulant(values, rows), flipped[rows], columns)
 
-    def whole(self) -> Any:
-        """Return the matrix in float64."""
-        return np.concatenate([block.astype(np.float64) for _, block in self.blocks()])
-
     def drawn(self) -> tuple[Any, Any]:
         """Return the numbers of its first row, and which rows have the opposite sign."""
         rng = np.random.default_rng(self.seed)
