@@ -35,9 +35,11 @@ from gpumap.model import Binding, Case, Group, Plan, Work, replace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.backends.base import HostMemory, Session
+    from gpumap.backends.base import Session
     from gpumap.engine.base import Metrics, Taken
     from gpumap.model import Estimate, Limit, Param, Samples
+
+    Able = Mapping[str, Sequence[Binding]]  # by the kind of host memory that their devices have
 
 KEY = "transfer"
 CASES = ("h2d", "d2h", "bidir", "d2d", *WORKLOADS)
@@ -49,7 +51,6 @@ _PROOFS, _WRITTEN = 10, 6  # on the host: for all, and what the calls of a devic
 _MODES = ("sync", "queued")
 _FEW = 8  # devices: of more there are too many pairs for every size and way
 _WAYS = ("h2d", "d2h")
-_MEMORIES: tuple[HostMemory, ...] = ("pageable", "pinned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +75,19 @@ class Params:
 
 def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params) -> Plan:
     """Return a group for each size, one for the sweep, and one for the calls."""
-    groups = [_group(bindings, sessions, size, params) for size in params.sizes]
+    able = _able(bindings, sessions)
+    groups = [_group(able, size, params) for size in params.sizes]
     if params.sweep:
-        sweep = tuple(_sweep_cases(bindings, sessions, params))
+        sweep = tuple(_sweep_cases(able, params))
         groups.append(Group(sweep, LADDER, _spread(sweep), extra=True))
     groups.append(calls_of(bindings, [WORKLOADS[key] for key in params.workloads]))
     found = sorted((group for group in groups if group.cases), key=lambda group: group.insists)
     return replace(needs(bindings, params, sessions), groups=tuple(found))
 
 
-def _group(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], size: int, params: Params
-) -> Group:
+def _group(able: Able, size: int, params: Params) -> Group:
     """Return the copies of a size; what a gate judges of it is measured alone at first."""
-    cases = tuple(_sized(bindings, sessions, size, params))
+    cases = tuple(_sized(able, size, params))
     modes = _modes(size)
     judged = {"sync"} if size == min(params.sizes) else set()
     judged |= {modes[-1]} if size == max(params.sizes) else set()
@@ -211,19 +211,17 @@ def _sequential_times(
     return {block: seconds + back[block] for block, seconds in first.items() if block in back}
 
 
-def _sized(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], size: int, params: Params
-) -> Iterator[Case]:
+def _sized(able: Able, size: int, params: Params) -> Iterator[Case]:
     keys: dict[str, Param] = {"bytes": size}
-    for memory in _MEMORIES:
-        able = _able(bindings, sessions, memory)
+    bindings = able["pageable"]
+    for memory, having in able.items():
         for direction in params.ways:
-            yield from _host(able, {**keys, "memory": memory}, direction)
+            yield from _host(having, {**keys, "memory": memory}, direction)
             together = {**keys, "memory": memory, "pattern": "together", "mode": "sync"}
-            if len(able) == len(bindings) > 1:
-                yield _at_once(direction, together, able)
+            if len(having) == len(bindings) > 1:
+                yield _at_once(direction, together, having)
         if "bidir" in params.cases:
-            yield from _both_ways(able, {**keys, "memory": memory})
+            yield from _both_ways(having, {**keys, "memory": memory})
     if "d2d" in params.cases:
         largest = size == max(params.sizes)
         for mode in _modes(size):
@@ -233,11 +231,10 @@ def _sized(
                 yield _case("d2d", device, pair)
 
 
-def _able(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], memory: HostMemory
-) -> list[Binding]:
-    """Return the names whose devices have a kind of host memory."""
-    return [b for b in bindings if memory == "pageable" or memory in sessions[b.name].features]
+def _able(bindings: Sequence[Binding], sessions: Mapping[str, Session]) -> Able:
+    """Return the names whose devices have each kind of host memory: pageable memory is there."""
+    pinned = [binding for binding in bindings if "pinned" in sessions[binding.name].features]
+    return {"pageable": bindings, "pinned": pinned}
 
 
 def _host(bindings: Sequence[Binding], keys: Mapping[str, Param], direction: str) -> Iterator[Case]:
@@ -261,17 +258,16 @@ def _both_ways(bindings: Sequence[Binding], keys: Mapping[str, Param]) -> Iterat
         yield replace(case, against=there, then=back)
 
 
-def _sweep_cases(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], params: Params
-) -> Iterator[Case]:
+def _sweep_cases(able: Able, params: Params) -> Iterator[Case]:
     """Yield the model's cases, size by size."""
+    bindings = able["pageable"]
     pairs = list(_pairs(bindings)) if "d2d" in params.cases and _all_pairs(bindings) else []
     ways = [way for way in _WAYS if way in params.cases]
     for nbytes in sorted(params.sweep):
         for mode in _MODES:
             keys: dict[str, Param] = {"bytes": nbytes, "mode": mode, "pattern": LADDER}
-            for memory in _MEMORIES:
-                first = one_of_each(_able(bindings, sessions, memory))
+            for memory, having in able.items():
+                first = one_of_each(having)
                 for way in ways:
                     yield from (_case(way, {**keys, "memory": memory}, (b,)) for b in first)
             yield from (_case("d2d", {**keys, "memory": "device"}, pair) for pair in pairs)
