@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import ITEMSIZE, np, numpy_dtype, storage
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import (
-    ROWS,
-    Expected,
-    Matrix,
-    hollow_array,
-    is_hollow,
-    moved,
-    played,
-    prove,
-    worse,
-)
+from gpumap.engine.verify import ROWS, Expected, Matrix, hollow_array, is_hollow, played, worse
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
@@ -65,10 +55,7 @@ class Product:
         self._hollow = None
         if is_hollow(session, pair.nbytes):
             self._hollow = hollow_array(pair.shape, numpy_dtype(pair.dtype))
-        self._a, self._b = (
-            _uploaded(matrix, session) if self._hollow is None else moved(self._hollow, session)
-            for matrix in (pair.left, pair.right)
-        )
+        self._a, self._b = (m.uploaded(session, self._hollow) for m in (pair.left, pair.right))
         self.out = session.empty(pair.shape, pair.dtype)
 
     @property
@@ -158,12 +145,3 @@ def _queue_and_fetch(product: Product, events: Events | None) -> None:
     """Do what one host thread does for its device."""
     product.queue(events)
     product.fetch()
-
-
-def _uploaded(matrix: Matrix, session: Session) -> Any:
-    buffer = session.empty((matrix.size, matrix.size), storage(matrix.arithmetic))
-    for rows, block in matrix.blocks():
-        session.upload(block, buffer[rows])
-        session.synchronize()  # the block ends with this turn of the loop
-        prove(block, buffer[rows])
-    return buffer

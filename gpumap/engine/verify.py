@@ -86,6 +86,17 @@ class Matrix:
         for rows in _parts(self.size, ROWS):
             yield rows, _signed(_circulant(values, rows), flipped[rows], columns)
 
+    def uploaded(self, session: Session, hollow: Any = None) -> Any:
+        """Return a copy on a device, with every byte proved; `hollow` takes its place, if any."""
+        if hollow is not None:
+            return moved(hollow, session)
+        buffer = session.empty((self.size, self.size), storage(self.arithmetic))
+        for rows, block in self.blocks():
+            session.upload(block, buffer[rows])
+            session.synchronize()  # the block ends with this turn of the loop
+            prove(block, buffer[rows])
+        return buffer
+
     def drawn(self) -> tuple[Any, Any]:
         """Return the numbers of its first row, and which rows have the opposite sign."""
         rng = np.random.default_rng(self.seed)
