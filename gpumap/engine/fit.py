@@ -119,8 +119,8 @@ def intervals(
         confidence: of each interval.
         seed: of the resampling.
     """
+    values = model.figures()
     if not enough(len(samples), confidence):
-        values = model.figures()
         return {n: Estimate.without_interval(values[n], unit) for n, unit in _UNITS.items()}
     medians = np.median(samples, axis=0)
     missed = np.log([model.seconds(n) for n in sizes]) - np.log(medians)
@@ -132,12 +132,9 @@ def intervals(
         bent = times * np.exp(missed * rng.choice([-1.0, 1.0], len(missed)))
         return list(Model(model.again(bent), 0.0).figures().values())
 
-    values = model.figures()
     ends = resampled(samples, figures, list(values.values()), confidence, seed)
-    return {
-        name: Estimate(value, *end, _UNITS[name])
-        for (name, value), end in zip(values.items(), ends, strict=True)
-    }
+    both = zip(values.items(), ends, strict=True)
+    return {name: Estimate(value, *end, _UNITS[name]) for (name, value), end in both}
 
 
 _UNITS = {"latency": "s", "peak_bandwidth": "B/s", "n_half": "B"}

@@ -88,14 +88,13 @@ def sample(series: Series, clock: Clock) -> Sample:
     work.finish()
     stop = clock.now()
     spent = clock.cpu()
-    typical = median(calls) if work.waits else None
-    return Sample(
-        (stop - start) / iterations if typical is None else typical,
-        (queued - start) / iterations if typical is None else typical,
-        None if cpu is None or spent is None else (spent - cpu) / iterations,
-        events.intervals(),
-        {name: s / iterations for name, s in work.phases().items()},
-    )
+    seconds, queue = (stop - start) / iterations, (queued - start) / iterations
+    if work.waits:
+        seconds = queue = median(calls)
+    each = None if cpu is None or spent is None else (spent - cpu) / iterations
+    intervals = events.intervals()
+    phases = {name: s / iterations for name, s in work.phases().items()}
+    return Sample(seconds, queue, each, intervals, phases)
 
 
 def calibrate(

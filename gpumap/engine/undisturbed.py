@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpumap.model import Measurement, Samples
 
 _SLICE = 1e-3  # seconds; in less, a scheduler's tick is not told from the marks' own cost
+_PER_SAMPLE = ("seconds", "blocks", "queue", "cpu", "control")  # one number for each
 _WAKING = 2e-4  # seconds in which threads hand an iteration to each other
 
 
@@ -87,19 +88,11 @@ def undisturbed(samples: Samples, sharing: Sharing = ()) -> Samples:
     def only(values: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(values[n] for n in kept) if values else ()
 
-    return replace(
-        samples,
-        seconds=only(samples.seconds),
-        blocks=only(samples.blocks),
-        queue=only(samples.queue),
-        cpu=only(samples.cpu),
-        control=only(samples.control),
-        worked={name: only(each) for name, each in samples.worked.items()},
-        intervals={
-            name: WorkTimes.of(only(tuple(each))) for name, each in samples.intervals.items()
-        },
-        phases={name: only(each) for name, each in samples.phases.items()},
-    )
+    changes: dict[str, Any] = {name: only(getattr(samples, name)) for name in _PER_SAMPLE}
+    for name in ("worked", "phases"):
+        changes[name] = {key: only(each) for key, each in getattr(samples, name).items()}
+    spans = {name: WorkTimes.of(only(tuple(each))) for name, each in samples.intervals.items()}
+    return replace(samples, intervals=spans, **changes)
 
 
 def by_cpu(samples: Samples, sharing: Sharing = ()) -> bool:
