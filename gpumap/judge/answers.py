@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.judge.phrases import (
     ENDS,
+    FEW,
     About,
     answer,
     capital,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from gpumap.model import Device, Headline, Level, Report
 
 _DEVICE = 28  # characters of a device's name
-_FEW = 3  # that are written out
 _BEFORE = {
     **ENDS,
     "wrong-data": "Round trip of 4 KiB failed: ",
@@ -43,7 +43,7 @@ _SHARED = "shared-hardware"
 _ROW = 28  # characters of a row of a table
 _IDLE = 0.5  # of the time
 _SPLIT = 0.5  # of the ideal: what stays below is not worth the devices
-_FEWEST = 5  # comparisons of a self-test
+FEWEST = 5  # comparisons of a self-test
 
 # --- check
 
@@ -65,7 +65,7 @@ def check(report: Report, _: model.Checked) -> Headline:
         return answer(report, "below", (but, "Use --distinct to refuse this."))
     if not report.settings.get("opened", True):
         return answer(report, "untrusted", (f"{whole}; no device was opened.",))
-    if len(bindings) <= _FEW:
+    if len(bindings) <= FEW:
         whole += ": " + ", ".join(f"{middle(b.name)} = {_called(b.device)}" for b in bindings)
     there = "it" if len(bindings) == 1 else "each"
     return answer(report, "good", (f"{whole}.", f"4 KiB went to {there} and back, verified."))
@@ -170,7 +170,7 @@ def doctor(report: Report, result: model.Diagnosed) -> Headline:
             listed = ", ".join(middle(each.name or "") for each in diagnoses)
             return answer(report, "good", (f"{listed} {verb(diagnoses, 'uses', 'use')} the GPU.",))
         used = [middle(each.name or "the map") for each in diagnoses]
-        listed = f": {', '.join(used)}" if len(diagnoses) <= _FEW else ""
+        listed = f": {', '.join(used)}" if len(diagnoses) <= FEW else ""
         text = f"{capital(every(len(diagnoses)))} are used{listed}."
         return answer(report, "good", (f"{used[0]} is used." if len(diagnoses) == 1 else text,))
     worst = next((each for each in bad if each.verdict == "not used"), bad[0])
@@ -205,7 +205,7 @@ def selftest(report: Report, tested: model.Tested) -> Headline | None:
     if report.errors and not alarms:
         return None
     false, runs = sum(each.false for each in alarms), sum(each.runs for each in alarms)
-    if min((each.runs for each in alarms), default=0) < _FEWEST:
+    if min((each.runs for each in alarms), default=0) < FEWEST:
         text = f"No conclusion: {counted(runs, 'comparison')} in this time; more are needed."
         return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."))
     unclear, limit = sum(each.inconclusive for each in alarms), f"{alarms[0].threshold * 100:g} %"
@@ -302,8 +302,8 @@ def trace(report: Report, result: model.Watched) -> Headline:
     shares = [("+".join(map(middle, each.names)), each.share or 0.0) for each in busy]
     unused = [name for name, share in shares if share == 0.0]
     if unused:
-        return answer(report, "below", (f"{', '.join(unused[:_FEW])} was not used.",))
-    listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEW])
+        return answer(report, "below", (f"{', '.join(unused[:FEW])} was not used.",))
+    listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:FEW])
     span = max(one.span or 0.0 for one in summaries)
     text = f"{capital(every(len(shares), 'device'))} {verb(shares, 'was', 'were')} used: "
     text += f"{listed} of {units.time_of(span)}."

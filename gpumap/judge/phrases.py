@@ -26,7 +26,7 @@ ENDS = {  # the prefix of the error of an incomplete run
     "interrupted": "Stopped: ",
     "internal": "gpumap itself failed: ",
 }
-_FEW = 3  # names that are written out
+FEW = 3  # names that are written out
 _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
 _TIMES_LONGER = 3
@@ -104,7 +104,7 @@ def capital(text: str) -> str:
 
 def names(bindings: Sequence[Binding], *, between: str = "+") -> str:
     """Return the names of devices, or how many they are."""
-    if len(bindings) <= _FEW:
+    if len(bindings) <= FEW:
         return between.join(middle(binding.name) for binding in bindings)
     distinct = len({binding.device.id for binding in bindings}) == len(bindings)
     return f"{len(bindings)} {'devices' if distinct else 'names'}"

@@ -31,7 +31,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from gpumap.judge.inconclusive import ENOUGH
-from gpumap.judge.phrases import About, answer, capital, interval, percent, roughly, value
+from gpumap.judge.phrases import FEW, About, answer, capital, interval, percent, roughly, value
 from gpumap.model.programs import ScaleCause, Scaling
 from gpumap.text import middle
 from gpumap.units import counted, time_of
@@ -49,7 +49,6 @@ _MAIN = 0.5  # of a loss: what accounts for as much is its cause
 _UNEVEN = 0.75  # of the busiest rank
 _LEAST = 1.0  # seconds of work of a rank, below which it is not compared with others
 LOOKS = 20  # at a run, from which on it tells why
-_FEW = 3  # names that are written out
 CAUSES: dict[ScaleCause, str] = {
     "scales": "Nothing limits it.",
     "busy-no-faster": "All {noun}s work, but the same work takes them {growth:.2f} times as long: "
@@ -214,7 +213,7 @@ def sentence(scaling: Scaling) -> str:
         others=percent(_others(scaling.steps)),
         longer=_REPEATED if scaling.ranks else _CONTENTION,
         looks=LOOKS,
-        unused=" and ".join(unused) if len(unused) < _FEW else f"{len(unused)} of its names",
+        unused=" and ".join(unused) if len(unused) < FEW else f"{len(unused)} of its names",
         worked=_listed(last) if scaling.ranks and last.runs else "",
         **{key: time_of(seconds) for key, seconds in spent.items()},
     )
@@ -223,7 +222,7 @@ def sentence(scaling: Scaling) -> str:
 def _listed(step: ScaleStep) -> str:
     """Return ``a worked 2.0 s, b 1.0 s; ``; of many names the least and the most."""
     known = list(zip(_worked(step), step.names, strict=True))
-    known = known if len(known) <= _FEW else [min(known), max(known)]
+    known = known if len(known) <= FEW else [min(known), max(known)]
     rest = ", ".join(f"{middle(name)} {time_of(seconds)}" for seconds, name in known[1:])
     return f"{middle(known[0][1])} worked {time_of(known[0][0])}, {rest}; "
 
@@ -231,5 +230,5 @@ def _listed(step: ScaleStep) -> str:
 def shares(step: ScaleStep) -> str:
     """Return how busy each name was: ``dev0 98 %, dev1 40 %``; of many the least and the most."""
     known = [(use.busy, middle(use.name)) for use in step.uses if use.busy is not None]
-    known = known if len(known) <= _FEW else [min(known), max(known)]
+    known = known if len(known) <= FEW else [min(known), max(known)]
     return ", ".join(f"{name} {percent(share)}" for share, name in known) or "not observed"

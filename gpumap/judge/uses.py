@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.judge.phrases import answer, capital, every, percent, verb
+from gpumap.judge.phrases import FEW, answer, capital, every, percent, verb
 from gpumap.text import ended, middle
 from gpumap.units import time_of
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Headline, Level, Report, Use, Utilisation
 
-_FEW = 3  # names that are written out
 _IDLE = 0.5  # of the time
 WHY = {  # of a device: why its use is unknown
     "host-threads": "its driver works in the program's own threads",
@@ -32,7 +31,7 @@ def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
     rest = [f"{names(unused)} not used."] if unused else []
     rest += [_unclear(unknown)] if unknown else []
     shares = [(middle(use.name), use.busy) for use in used if use.busy is not None]
-    listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEW])
+    listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:FEW])
     busy = f": {listed} of {time_of(result.elapsed)}." if listed else "."
     if rest:
         return level, (*rest, *([f"Busy{busy}"] if listed else []))
@@ -59,7 +58,7 @@ def of(verdict: str, result: Utilisation) -> list[Use]:
 def names(uses: Sequence[Use]) -> str:
     """Return ``dev0 was``, ``dev0 and dev1 were``; of many only how many they are."""
     listed = " and ".join(middle(use.name) for use in uses)
-    listed = listed if len(uses) <= _FEW else f"{len(uses)} devices"
+    listed = listed if len(uses) <= FEW else f"{len(uses)} devices"
     return f"{listed} {verb(uses, 'was', 'were')}"
 
 
