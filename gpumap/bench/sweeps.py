@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class Sweep:
     """The calls of one workload on one device, x moved or resident; `head` is the smallest.
 
-    `rows` are the calls, and `hosts` what the host took, by their bytes.
+    `rows` are the calls, by their bytes, and `hosts` those of the host, by their ids.
     """
 
     head: Measurement
     rows: Mapping[int, Measurement]
-    hosts: Mapping[int, Measurement]
+    hosts: Mapping[str, Measurement]
 
     @property
     def text(self) -> str:
@@ -56,7 +56,7 @@ class Sweep:
         """Return how many times as fast as the host the device is at each size, in order."""
         found = []
         for nbytes, row in sorted(self.rows.items()):
-            host = self.hosts.get(nbytes)
+            host = self.hosts.get(row.case.against or "")
             if row.status == "ok" and row.samples and host is not None and host.samples:
                 gain = ratio(by_block(host.samples), by_block(row.samples), confidence)
                 found += [] if gain is None else [Point(nbytes, gain)]
@@ -70,9 +70,7 @@ def sweeps(rows: Iterable[Measurement]) -> list[Sweep]:
     found = []
     for head in (row for row in calls if not row.case.swept):
         every = [row for row in calls if _which(row.case) == _which(head.case)]
-        own = {int(row.case.params["bytes"]): row for row in every}
-        pairs = ((nbytes, hosts.get(row.case.against or "")) for nbytes, row in own.items())
-        found.append(Sweep(head, own, {n: host for n, host in pairs if host is not None}))
+        found.append(Sweep(head, {int(row.case.params["bytes"]): row for row in every}, hosts))
     return found
 
 
