@@ -122,17 +122,15 @@ class Train(Benchmark):
 
     def _learn(self, case: Case, job: Job, training: Training) -> None:
         training.poison()
-        left = ceil(self._params.learn / job.batch)
-        while left > 0:
-            training.run(min(left, _AT_ONCE), anew=True)  # no phases of earlier steps are needed
-            left -= _AT_ONCE
+        steps = ceil(self._params.learn / job.batch)
+        for done in range(0, steps, _AT_ONCE):  # no phases of earlier steps are needed
+            training.run(min(steps - done, _AT_ONCE), anew=True)
         training.finish()
         learned = training.parameters()
         loss = held_out(job, learned)
         if not isfinite(loss or 0.0):  # of numbers that are too large
             first = case.bindings[0]
             raise diverged(f"{first.name} (worker 0, {first.device.ref})")
-        steps = ceil(self._params.learn / job.batch)
         self._learned[case.id] = {
             "loss": loss,
             "accuracy": held_out(job, learned, "accuracy"),

@@ -103,20 +103,17 @@ class HostSum:
     def queue(self, iterations: int) -> frozenset[Route]:
         """Exchange; the host is part of it, so that only the way back is left to be waited for."""
         for _ in range(iterations):
-            self._exchange()
+            for buffer, array in zip(self._buffers, self._staging, strict=True):
+                buffer.session.download(buffer, array)
+            for buffer in self._buffers:
+                buffer.session.synchronize()
+            total, *others = self._staging
+            with np.errstate(all="ignore"):  # as a device, which warns of nothing
+                for other in others if has_data(total) else ():
+                    total = np.add(total, other, out=self._total)
+            for buffer in self._buffers:
+                buffer.session.upload(total, buffer)
         return frozenset()
-
-    def _exchange(self) -> None:
-        for buffer, array in zip(self._buffers, self._staging, strict=True):
-            buffer.session.download(buffer, array)
-        for buffer in self._buffers:
-            buffer.session.synchronize()
-        total, *others = self._staging
-        with np.errstate(all="ignore"):  # as a device, which warns of nothing
-            for other in others if has_data(total) else ():
-                total = np.add(total, other, out=self._total)
-        for buffer in self._buffers:
-            buffer.session.upload(total, buffer)
 
 
 def exchange(algorithm: str, buffers: Sequence[Buffer]) -> HostSum | Ring:
