@@ -38,7 +38,7 @@ from gpumap.model.measurements import fit_id
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Case, Estimate, Report
+    from gpumap.model import Case, Estimate, Report, VerdictWord
 
 Row = Measurement | Fit  # what has an id and metrics
 RULE = "limit"
@@ -158,10 +158,10 @@ def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Ver
     late = _planned(unmeasured)
     results = [verdict for row in selected if (verdict := _of(limit, row, short=short)) is not None]
     results += [
-        replace(_missing(limit, id_), verdict="inconclusive" if id_ in late else "missing")
+        _verdict(limit, id_, "inconclusive" if id_ in late else "missing")
         for id_ in _unfitted(limit.selector, report)
     ]
-    yield from results or [_missing(limit, None)]
+    yield from results or [_verdict(limit, None)]
 
 
 def _of(limit: Limit, row: Row, *, short: bool = False) -> Verdict | None:
@@ -169,26 +169,23 @@ def _of(limit: Limit, row: Row, *, short: bool = False) -> Verdict | None:
 
     A benchmark out of time (`short`) may lack rows that the metric is computed from.
     """
+    id_, figure = id_of(row), row.metrics.get(limit.selector.metric)
     if isinstance(row, Measurement) and row.status != "ok":
-        missing = _missing(limit, row.case.id)
         if out_of_time(row):  # there was no time: more of it may decide
-            return replace(missing, verdict="inconclusive")
-        return missing if row.status == "skipped" else replace(missing, verdict="fail")
-    figure = row.metrics.get(limit.selector.metric)
-    if figure is None and isinstance(row, Measurement) and not short:
-        return None
+            return _verdict(limit, id_, "inconclusive")
+        return _verdict(limit, id_, "missing" if row.status == "skipped" else "fail")
+    if figure is None and isinstance(row, Measurement):
+        return _verdict(limit, id_, "inconclusive") if short else None
     if figure is None:
-        missing = _missing(limit, id_of(row))
-        return replace(missing, verdict="inconclusive") if isinstance(row, Measurement) else missing
+        return _verdict(limit, id_)
     result = verdict_on(limit.operator, limit.value, figure)
     value = None if figure.impossible else figure.value
     low, high = (figure.low, figure.high) if figure.has_interval else (None, None)
-    return replace(_missing(limit, id_of(row)), verdict=result, value=value, low=low, high=high)
+    return replace(_verdict(limit, id_, result), value=value, low=low, high=high)
 
 
-def _missing(limit: Limit, id_: str | None) -> Verdict:
-    metric = limit.selector.metric
-    return Verdict(RULE, limit.text, id_, metric, "missing", limit=limit.value)
+def _verdict(limit: Limit, id_: str | None, word: VerdictWord = "missing") -> Verdict:
+    return Verdict(RULE, limit.text, id_, limit.selector.metric, word, limit=limit.value)
 
 
 def _unfitted(selector: Selector, report: Report) -> list[str]:
