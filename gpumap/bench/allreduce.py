@@ -19,7 +19,7 @@ from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
-from gpumap.engine.estimates import by_block, per_time, ratio, time_of
+from gpumap.engine.estimates import by_block, gains, per_time, time_of
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest
 from gpumap.judge.inconclusive import too_few
@@ -86,9 +86,7 @@ class AllReduce(Benchmark):
         """Return time, algorithm and bus bandwidth, and what a case gains over its reference."""
         blocks = {id_: by_block(each) for id_, each in samples.items()}
         metrics = {}
-        for case in group.cases:
-            if case.id not in samples:
-                continue
+        for case in (case for case in group.cases if case.id in samples):
             time, ranks = time_of(samples[case.id], confidence), len(case.bindings)
             nbytes = int(case.params["bytes"])
             moved = bus_factor(ranks) * nbytes
@@ -97,9 +95,8 @@ class AllReduce(Benchmark):
                 "bandwidth": per_time(nbytes, time, "B/s"),
                 "bus_bandwidth": per_time(moved, time, "B/s"),
             }
-            over = blocks.get(case.against or "")
-            gain = ratio(over, blocks[case.id], confidence) if over else None
-            metrics[case.id] = figures | ({"speedup": gain} if gain else {})
+            over = {"speedup": blocks.get(case.against or "", {})}
+            metrics[case.id] = figures | gains(over, blocks[case.id], confidence)
         return metrics
 
 

@@ -21,7 +21,7 @@ from gpumap.bench.keys import HOST
 from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
-from gpumap.engine.estimates import by_block, ratio, time_and_rate
+from gpumap.engine.estimates import by_block, gains, time_and_rate
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import played
 from gpumap.errors import Unsupported
@@ -117,13 +117,9 @@ class Chain(Benchmark):
         host = next((case.id for case in group.cases if case.name == HOST), "")
         found = {}
         for case in (case for case in group.cases if case.id in samples):
-            others = {"speedup": case.against or "", "speedup_over_host": host}
-            gains = {
-                name: ratio(blocks.get(other, {}), blocks[case.id], confidence)
-                for name, other in others.items()
-                if case.name != HOST
-            }
-            known = {name: figure for name, figure in gains.items() if figure is not None}
+            over = {"speedup": case.against or "", "speedup_over_host": host}
+            others = {key: blocks.get(id_, {}) for key, id_ in over.items() if id_ != case.id}
+            known = gains(others, blocks[case.id], confidence)
             found[case.id] = time_and_rate(case, samples[case.id], confidence) | known
         return found
 

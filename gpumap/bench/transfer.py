@@ -27,7 +27,7 @@ from gpumap.bench.transfer_headline import is_plain
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices
-from gpumap.engine.estimates import by_block, per_time, ratio, time_of
+from gpumap.engine.estimates import by_block, gains, per_time, time_of
 from gpumap.engine.verify import one_of_each, played
 from gpumap.machine.blas import Cores
 from gpumap.model import Binding, Case, Group, Plan, Work, replace
@@ -193,18 +193,13 @@ def _figures(
     moved = case.work.bytes_to_device + case.work.bytes_to_host
     name = "time" if case.params["mode"] == "sync" else "issue_interval"
     figures = {name: time, "bandwidth": per_time(moved, time, "B/s")}
-    alone = _sequential_times(case, blocks)
-    gain = ratio(alone, blocks[case.id], confidence) if alone else None
-    return figures | ({"speedup": gain} if gain else {})
+    alone = {"speedup": _sequential_times(case, blocks)}
+    return figures | gains(alone, blocks[case.id], confidence)
 
 
-def _sequential_times(
-    case: Case, blocks: Mapping[str, Mapping[int, float]]
-) -> dict[int, float] | None:
-    """Return what the same bytes take one after the other, in each block."""
-    if case.against is None or case.against not in blocks:
-        return None
-    first = blocks[case.against]
+def _sequential_times(case: Case, blocks: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
+    """Return what the same bytes take one after the other, in each block; none: not compared."""
+    first = blocks.get(case.against or "", {})
     if case.then is None:
         return {block: len(case.names) * seconds for block, seconds in first.items()}
     back = blocks.get(case.then, {})
@@ -218,8 +213,9 @@ def _sized(able: Able, size: int, params: Params) -> Iterator[Case]:
         for direction in params.ways:
             yield from _host(having, {**keys, "memory": memory}, direction)
             together = {**keys, "memory": memory, "pattern": "together", "mode": "sync"}
-            if len(having) == len(bindings) > 1:
-                yield _at_once(direction, together, having)
+            if len(having) == len(bindings) > 1:  # of all names at once, against the first alone
+                first = _case(direction, {**together, "pattern": "alone"}, (having[0],))
+                yield replace(_case(direction, together, tuple(having)), against=first.id)
         if "bidir" in params.cases:
             yield from _both_ways(having, {**keys, "memory": memory})
     if "d2d" in params.cases:
@@ -241,12 +237,6 @@ def _host(bindings: Sequence[Binding], keys: Mapping[str, Param], direction: str
     for mode in _modes(int(keys["bytes"])):
         for binding in one_of_each(bindings):
             yield _case(direction, {**keys, "pattern": "alone", "mode": mode}, (binding,))
-
-
-def _at_once(direction: str, keys: Mapping[str, Param], bindings: Sequence[Binding]) -> Case:
-    """Return the copies of all names at once, against the first one's alone."""
-    first = _case(direction, {**keys, "pattern": "alone"}, (bindings[0],))
-    return replace(_case(direction, keys, tuple(bindings)), against=first.id)
 
 
 def _both_ways(bindings: Sequence[Binding], keys: Mapping[str, Param]) -> Iterator[Case]:

@@ -65,6 +65,14 @@ def ratio(
     return located([*each.values()], "1", confidence) if each else None
 
 
+def gains(
+    others: Mapping[str, Mapping[int, float]], mine: Mapping[int, float], confidence: float
+) -> dict[str, Estimate]:
+    """Return how many times as long others take, by name; of those that can be compared."""
+    found = {name: ratio(times, mine, confidence) for name, times in others.items()}
+    return {name: gain for name, gain in found.items() if gain is not None}
+
+
 def quotient(over: Estimate, under: Estimate) -> Estimate | None:
     """Return the ratio of two metrics of separate samples (MOVER, of their logarithms)."""
     if not (over.value > 0.0 < under.value):
