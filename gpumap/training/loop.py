@@ -87,12 +87,17 @@ def average(arrays: Iterable[Any], weight: float = 1.0) -> list[Any]:
     share = weight / largest / sum(each / largest for each in weights)  # no sum above a float
     flat = flat * flat.dtype.type(share) if share else np.zeros_like(flat)
     world().allreduce(flat)()
-    stops = np.cumsum([array.size for array in result])
-    parts = np.split(flat, stops[:-1]) if result else []
     return [
-        _as(each, part.reshape(array.shape).astype(array.dtype))
-        for each, part, array in zip(given, parts, result, strict=True)
+        _as(each, part.astype(array.dtype))
+        for each, part, array in zip(given, parts(flat, result), result, strict=True)
     ]
+
+
+def parts(flat: Array, arrays: Sequence[Array]) -> list[Array]:
+    """Return one array in parts, each of the shape of one of `arrays`."""
+    stops = np.cumsum([array.size for array in arrays])
+    pieces = zip(np.split(flat, stops[:-1]), arrays, strict=False)  # of no arrays there is a piece
+    return [piece.reshape(array.shape) for piece, array in pieces]
 
 
 def checkpoint(path: str | Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:

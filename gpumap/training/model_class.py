@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.dtypes import Array, np
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.escape import written
-from gpumap.training.loop import average, broadcast, checkpoint, rank, ranks, world
+from gpumap.training.loop import average, broadcast, checkpoint, parts, rank, ranks, world
 from gpumap.training.rules import RuleSpec
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Session:
 
     def put(self) -> None:
         """Change all parameters to what the one array has."""
-        self._set(self._parts(self._flat))
+        self._set(parts(self._flat, self._get()))
 
     def mean(self) -> None:
         """Do nothing: BSP averages by `gpumap.average`."""
@@ -115,12 +115,6 @@ class Session:
                 param.set_value(array)
             else:
                 param[...] = array
-
-    def _parts(self, flat: Array) -> list[Array]:
-        """Return the parts of one array, in the shapes of the parameters."""
-        arrays = self._get()
-        parts = np.split(flat, np.cumsum([array.size for array in arrays])[:-1])
-        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
     # --- epochs
 
@@ -148,7 +142,7 @@ class Session:
 
     def trained(self) -> list[Array]:
         """Return the trained parameters, the same on all ranks; by EASGD those of the center."""
-        return self._parts(self.comm.broadcast(self._rule.parameters()))
+        return parts(self.comm.broadcast(self._rule.parameters()), self._get())
 
     def _in_step(self, steps: int) -> None:
         """Take as many batches as every other rank."""

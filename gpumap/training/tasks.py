@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import Array, np
 from gpumap.errors import QuestionError
+from gpumap.training.loop import parts
 from gpumap.training.network import ITEM, Model, Network, Order
 from gpumap.training.torch_module import METHODS as MODULE_METHODS
 from gpumap.training.torch_module import TorchNetwork, is_module
@@ -198,12 +199,10 @@ def _flat(arrays: Sequence[Array]) -> Array:
 
 def _put(name: str, net: Any, flat: Array) -> None:
     """Change the parameters of an object, wherever it has them now."""
-    arrays, start = _arrays(name, net), 0
+    arrays = _arrays(name, net)
     with _running(name, "parameters cannot be changed"):
-        for array in arrays:
-            stop = start + array.size
-            array[...] = flat[start:stop].reshape(array.shape)
-            start = stop
+        for array, part in zip(arrays, parts(flat, arrays), strict=True):
+            array[...] = part
 
 
 @contextmanager
