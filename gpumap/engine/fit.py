@@ -167,19 +167,15 @@ def resampled(
     low, high = np.quantile(drawn, [tail, 1.0 - tail], axis=0, method="nearest")
     more = median(stats.inflation(list(map(float, column))) for column in samples.T)
     factor = stats.widening(n, n / more, confidence)
-    return [
-        _widened(value, float(low[i]), float(high[i]), factor) for i, value in enumerate(values)
-    ]
+    ends = zip(values, map(float, low), map(float, high), strict=True)
+    return [_widened(*each, factor) for each in ends]
 
 
 def _widened(value: float, low: float, high: float, factor: float) -> tuple[float, float]:
     """Return an interval of a figure that is never below zero, stretched about its value."""
-    if not 0.0 < low <= high < math.inf or not 0.0 < value < math.inf:
-        return min(low, value), max(high, value)
-    return (
-        min(value * (low / value) ** factor, value),
-        max(value * (high / value) ** factor, value),
-    )
+    if 0.0 < low <= high < math.inf and 0.0 < value < math.inf:
+        low, high = (value * (end / value) ** factor for end in (low, high))
+    return min(low, value), max(high, value)
 
 
 def _model(sizes: Sequence[int | float], times: Array, way: Fitting) -> Model:
