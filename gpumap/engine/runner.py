@@ -181,7 +181,8 @@ class Runner:
         self._look_around()
         self._throttling.begin(group)
         most = min(group.blocks or self._settings.blocks, self._settings.blocks)
-        blocks = stopping.Blocks(start, end, most, self._looks())
+        soon = (stopping.FIRST_LOOK,) if self._settings.decided is None else ()
+        blocks = stopping.Blocks(start, end, most, [*soon, *stopping.EARLY_LOOKS])
         last, latest = end - checking, latest + _GRACE * self._settings.budget - checking
         if first:
             blocks.most -= stopping.FEWEST  # the others need some too
@@ -195,11 +196,6 @@ class Runner:
             self._stage(group, blocks, (), latest, latest)
         else:
             self._why = self._stage(group, blocks, (), last, latest)
-
-    def _looks(self) -> list[float]:
-        """Return the shares of the time at which a group is looked at before its end."""
-        soon = (stopping.FIRST_LOOK,) if self._settings.decided is None else ()
-        return [*soon, *stopping.EARLY_LOOKS]
 
     def _stage(
         self,

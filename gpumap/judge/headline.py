@@ -58,10 +58,12 @@ class Question(NamedTuple):
 
 def headline(report: Report, question: Question) -> Headline:
     """Return the headline of a finished report: the answer to what its command is asked."""
+    from gpumap.judge.doubts import failed
+
     best = _not_measured(report)
     if best is None and (report.exit_code in _ANSWERS or _answered(report, question)):
         best = question.answer(report, report.result)
-    best = best or _failed(report) or _first_error(report, question.done)
+    best = best or failed(report) or _first_error(report, question.done)
     if best.level == "good" and report.exit_code != 0:
         return _first_error(report, question.done)
     return best
@@ -92,13 +94,13 @@ def measured(report: Report, of_bench: AnswerOf) -> Headline:
         report: of rows.
         of_bench: returns the answer of a benchmark, by its name, or None where nothing does.
     """
-    from gpumap.judge.doubts import requested_rows, unsupported
+    from gpumap.judge.doubts import failed, requested_rows, unsupported
 
     every = [row for row in report.measurements if not row.case.is_control]
     rows = requested_rows(every) or every
     own_answer = of_bench(rows[0].case.bench) if rows else None
-    if (failed := _failed(report)) is not None:
-        return failed
+    if (wrong := failed(report)) is not None:
+        return wrong
     if own_answer is None or report.exit_code not in _ANSWERS:
         return _first_error(report, MEASURED)
     gates = list(_gates(report))
@@ -149,12 +151,6 @@ def _by_cpu(report: Report, verdict: Verdict) -> str:
     """Return that a figure is of CPU times, where it is: others had the cores meanwhile."""
     row = next((row for row in report.measurements if row.case.id == verdict.id), None)
     return " by CPU times: others had the cores" if row and "cpu" in row.flags else ""
-
-
-def _failed(report: Report) -> Headline | None:
-    from gpumap.judge.doubts import failed
-
-    return failed(report)
 
 
 def _first_error(report: Report, done: str) -> Headline:
