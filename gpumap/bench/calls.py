@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpumap.bench.keys import REPEATS
 from gpumap.engine.base import Iteration
@@ -58,36 +58,19 @@ class Placed:
         self._w = moved(problem.w, session)
         spread = problem.spread()
         self._b = None if spread is None else moved(spread, session)
-        self._x = session.empty(problem.x.shape, "float32")
-        self._y = session.empty(problem.shape, "float32")
+        self.x = session.empty(problem.x.shape, "float32")
+        self.y = session.empty(problem.shape, "float32")
 
     def upload(self) -> None:
         """Queue the copy of x to the device."""
-        self.session.upload(self.problem.x, self._x)
+        self.session.upload(self.problem.x, self.x)
 
     def compute(self) -> None:
         """Queue y = x.w, or y = x.w + b: on top of a copy of the bias."""
         if self._b is not None:
-            self.session.copy(self._b, self._y)
+            self.session.copy(self._b, self.y)
         beta = 0.0 if self._b is None else 1.0
-        self.session.gemm(self._x, self._w, self._y, beta=beta)
-
-    def download(self, destination: Any) -> None:
-        """Queue the copy of y to the host."""
-        self.session.download(self._y, destination)
-
-    def prove(self) -> None:
-        """Compare every byte of x on the device: y hides one that is wrong in its rounding.
-
-        Raises:
-            WrongDataError: one is another than on the host.
-        """
-        prove(self.problem.x, self._x)
-
-    def poison(self, destination: Any) -> None:
-        """Make y wrong on the device."""
-        self.session.upload(destination, self._y)
-        self.session.synchronize()
+        self.session.gemm(self.x, self._w, self.y, beta=beta)
 
 
 class DeviceCall(Call):
@@ -105,13 +88,14 @@ class DeviceCall(Call):
             if self._upload:
                 placed.upload()
             placed.compute()
-            placed.download(self.destination)
+            placed.session.download(placed.y, self.destination)
             placed.session.synchronize()
 
     def poison(self) -> None:
         """Make y wrong, on the device and on the host."""
         super().poison()
-        self._placed.poison(self.destination)
+        self._placed.session.upload(self.destination, self._placed.y)
+        self._placed.session.synchronize()
         if not self._upload:
             self._placed.upload()  # it is there already: that is what resident means
 
@@ -122,5 +106,5 @@ class DeviceCall(Call):
             WrongDataError: a byte of x, which is moved with the call, did not arrive.
         """
         if self._upload:
-            self._placed.prove()
+            prove(self.problem.x, self._placed.x)  # y hides a wrong byte in its rounding
         return super().check()

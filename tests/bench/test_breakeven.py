@@ -126,7 +126,7 @@ def test_a_wrong_byte_of_what_is_moved_with_a_call_is_found(workload, upload):
     call.poison()
     call.queue()
     assert call.check().passed
-    placed._x.native.reshape(-1).view(np.uint8)[0] ^= 1
+    placed.x.native.reshape(-1).view(np.uint8)[0] ^= 1
     if not upload:
         assert call.check().passed
         return
