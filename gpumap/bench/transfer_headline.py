@@ -34,9 +34,8 @@ def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     plain = [fit for fit in report.fits if _waited(fit.case)]
     fit = next((f for way in _WAYS for f in plain if f.case.name == way), None)
     rows = largest(rows, size_of)
-    copy = next(
-        (r for way in _WAYS for r in rows if r.case.name == way and _waited(r.case)), rows[0]
-    )
+    waited = [r for way in _WAYS for r in rows if r.case.name == way and _waited(r.case)]
+    copy = next(iter(waited), rows[0])
     if (doubt := doubtful(report, copy, "time")) is not None:
         return doubt
     cost, model = _cost(copy), _model(fit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap import units
@@ -236,17 +235,13 @@ def predict(report: Report, predicted: model.Predicted) -> Headline:
     if result is None or not last:
         return answer(report, "untrusted", ("No prediction: there is no link model that fits.",))
     if any("speedup" in forecast.metrics for forecast in last):
-        return _gained(report, result, max(last, key=partial(_figure, "speedup")))
-    best = min(last, key=partial(_figure, "comm"))
+        return _gained(report, result, max(last, key=lambda each: each.metrics["speedup"].value))
+    best = min(last, key=lambda each: each.metrics["comm"].value)
     comm = best.metrics["comm"]
     text = f"Exchanging {amount(result.nbytes)} between {most} devices should take {value(comm)}"
     more = "--compute gives the time of a step, and so a speed-up."
     subject = About(metric="comm", figure=comm)
     return answer(report, "good", (f"{text} with {best.algorithm}.", more), subject)
-
-
-def _figure(metric: str, forecast: model.Forecast) -> float:
-    return forecast.metrics[metric].value
 
 
 def _gained(report: Report, result: model.Prediction, best: model.Forecast) -> Headline:
