@@ -114,6 +114,7 @@ class DeviceIteration(Iteration):
     def __init__(self, placed: Placed, *, fused: bool = True) -> None:
         """Take a result of its own: no other may make it right."""
         self._placed, self._session = placed, placed.session
+        self.sessions = [placed.session]
         self.out = placed.session.empty(placed.data.shape, DTYPE)
         self._job = placed.job(self.out, fused=fused)
 
@@ -132,10 +133,6 @@ class DeviceIteration(Iteration):
             self._job()
             if events is not None:
                 events.end(self._placed.name, self._session)
-
-    def finish(self) -> None:
-        """Wait for the device."""
-        self._session.synchronize()
 
     def check(self) -> Check:
         """Return whether the result is right."""

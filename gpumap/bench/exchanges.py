@@ -180,7 +180,7 @@ class LocalIteration(Exchanging):
         size = len(sessions)
         ranks = [Summand(s, rank, size, job.length) for rank, s in enumerate(sessions)]
         super().__init__(lambda name, *_: [getattr(rank, name)() for rank in ranks])
-        self._sessions = sessions
+        self.sessions = sessions
         buffers = [rank.buffer for rank in ranks]
         if is_hollow(sessions[0], job.nbytes):  # what has no data
             for session, buffer in zip(sessions, buffers, strict=True):
@@ -193,8 +193,3 @@ class LocalIteration(Exchanging):
         routes = self._exchange.queue(iterations)
         self._since += iterations
         self.route = "+".join(sorted(routes)) or None
-
-    def finish(self) -> None:
-        """Wait for every device."""
-        for session in self._sessions:
-            session.synchronize()

@@ -48,7 +48,7 @@ class Training(Iteration):
     def __init__(self, workers: LocalWorkers | ProcessRanks, job: Job) -> None:
         """Take memory on every worker; raises OutOfMemory, Unsupported."""
         self._command = workers.command(job)
-        self._sessions = workers.sessions(job)  # those that are not done when a run returns
+        self.sessions = workers.sessions(job)
 
     def poison(self) -> None:
         """Reset to the initial parameters."""
@@ -61,11 +61,6 @@ class Training(Iteration):
     def run(self, steps: int, *, anew: bool = False) -> None:
         """Queue steps, or take them; `anew`: phases are those from here on."""
         self._command("run", steps, anew)
-
-    def finish(self) -> None:
-        """Wait for every device."""
-        for session in self._sessions:
-            session.synchronize()
 
     def phases(self) -> Mapping[str, float]:
         """Return the mean seconds of a rank in each phase."""

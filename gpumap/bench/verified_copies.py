@@ -43,7 +43,7 @@ class Copies(Iteration):
 
     def __init__(self, sessions: Sequence[Session], *, sync: bool) -> None:
         """Take the sessions whose queues the copies are in."""
-        self._sync = self.waits = sync
+        self.sessions, self._sync, self.waits = sessions, sync, sync
         device = sessions[0].device
         core = len(sessions) == len(device.cores) == 1 and device.ref.kind == "cpu"
         self._core = device.cores if core else ()
@@ -56,8 +56,7 @@ class Copies(Iteration):
         """Compare every destination with what was sent."""
         raise NotImplementedError
 
-    def _wait(self) -> None:
-        """Wait for every device."""
+    _wait = Iteration.finish
 
     def _copy(self, events: Events | None, repeat: int) -> None:
         """Queue the copy `repeat` times."""
@@ -108,10 +107,6 @@ class HostCopy(Copies):
             poison = each.poison if self._direction == "h2d" else each.buffers.poison_destination
             poison(each.source)
 
-    def _wait(self) -> None:
-        for each in self._slices:
-            each.session.synchronize()
-
     def compare(self) -> Check:
         """Return the first check that failed, or one for all bytes."""
         if self._direction == "h2d":
@@ -160,16 +155,13 @@ class PairCopy(Copies):
 
     def __init__(self, source: BufferSlice, target: BufferSlice, *, sync: bool) -> None:
         super().__init__([source.session], sync=sync)
+        self.sessions = [source.session, target.session]
         self._source = source
         self._target = target
 
     def spoil(self) -> None:
         """Make the destination wrong."""
         self._target.poison(self._source.source)
-
-    def _wait(self) -> None:
-        self._source.session.synchronize()
-        self._target.session.synchronize()
 
     def compare(self) -> Check:
         """Compare what the target holds with the source's bytes, which the source must have."""

@@ -117,6 +117,7 @@ class Iteration:
     launched = False  # `queue` returns before the devices are done: a long one is the host's time
     phased = False  # `phases` has what its time went into
     most = 1 << 20  # iterations of a sample
+    sessions: Sequence[Session] = ()  # of the devices that are not done when `queue` returns
 
     def poison(self) -> None:
         """Make every destination wrong, so that only work that is done can make it right."""
@@ -129,6 +130,8 @@ class Iteration:
 
     def finish(self) -> None:
         """Wait for what is queued; where `queue` waits, there is nothing to do."""
+        for session in self.sessions:
+            session.synchronize()
 
     def phases(self) -> Mapping[str, float]:
         """Return the seconds of each phase, since `queue` was last called with events."""

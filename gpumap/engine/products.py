@@ -96,8 +96,8 @@ class Products(Iteration):
         self._products = products
         self._threads = threads
         self._fetched = fetched
-        self._sessions = {product.name: product.session for product in products}
-        devices = [session.device for session in self._sessions.values()]
+        self.sessions = [*{product.name: product.session for product in products}.values()]
+        devices = [session.device for session in self.sessions]
         self.launched = not fetched and all(device.kind.row.accelerators for device in devices)
 
     def poison(self) -> None:
@@ -124,11 +124,6 @@ class Products(Iteration):
                 product.queue(events)
             for product in self._products:
                 product.fetch()
-
-    def finish(self) -> None:
-        """Wait for every device."""
-        for session in self._sessions.values():
-            session.synchronize()
 
     def check(self) -> Check:
         """Return the worst of the products' checks."""
