@@ -8,6 +8,7 @@ hits all alike. `gpumap.engine.stopping` has how many blocks and which cases the
 from __future__ import annotations
 
 import random
+from contextlib import contextmanager
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -128,7 +129,7 @@ class Runner:
                 self._checks.pop(case.id, None)
 
     def _ready(self, case: Case, shortest: float) -> None:
-        try:
+        with self._losing(case.id):
             work = self._benchmark.iteration(case)
             # one iteration is done: the verified
             series = sampling.Series(work, warmup=1, shared=sharing_names(case.bindings))
@@ -138,10 +139,6 @@ class Runner:
                 sampling.calibrate(series, self._clock, shortest, computes=self._benchmark.computes)
                 # the verified one may have compiled, which no later case of the kind does
                 self._pace.saw(case, series.sample_seconds / series.iterations_per_sample)
-        except NoHostMemory as error:  # the device is well: the row says why it is not there
-            self._left_out[case.id] = Reason(error.code, str(error))
-        except (DeviceError, Unsupported, WrongDataError) as error:
-            self._lose(case.id, error)
 
     def _verified(self, case: Case, series: sampling.Series) -> Check:
         """Do a case once on wrong destinations; return whether it made them right."""
@@ -162,10 +159,8 @@ class Runner:
         )
         share = max(spare, 0.0) / max(len(ids), 1)
         for id_ in [id_ for id_ in self._series if id_ in ids]:
-            try:
+            with self._losing(id_):
                 sampling.warm_up(self._series[id_], self._clock, min(share, _WARM_CAP))
-            except (DeviceError, Unsupported) as error:
-                self._lose(id_, error)
 
     def _take_blocks(self, group: Group, end: float, latest: float) -> None:
         """Take blocks of the cases that matter most, then of all."""
@@ -263,14 +258,9 @@ class Runner:
     def _check_again(self) -> None:
         """Look at what the last samples left: a device may go wrong while it is measured."""
         for id_, series in self._series.items():
-            if not self._running(id_):
-                continue
-            try:
-                check = series.iteration.check()
-            except (DeviceError, Unsupported) as error:
-                self._lose(id_, error)
-            else:
-                self._checks[id_] = check
+            with self._losing(id_):
+                if self._running(id_):
+                    self._checks[id_] = series.iteration.check()
 
     def _order(self, last: list[str], number: int, first: Collection[str]) -> list[str]:
         """Return the cases of a block, or `first` alone; a control comes with those behind it."""
@@ -288,29 +278,29 @@ class Runner:
     def _take(self, id_: str, block: int) -> None:
         series = self._series[id_]
         beside = self._control(series.control, block)
-        try:
-            taken = sampling.sample(series, self._clock)
-        except (DeviceError, Unsupported) as error:
-            self._lose(id_, error)
-            return
-        series.taken[block] = taken
-        if beside is not None:
-            series.beside[block] = beside
-        self._throttling.taken(id_, series, block)
+        with self._losing(id_):
+            series.taken[block] = sampling.sample(series, self._clock)
+            if beside is not None:
+                series.beside[block] = beside
+            self._throttling.taken(id_, series, block)
 
     def _control(self, id_: str, block: int) -> float | None:
         """Return the seconds of a control product just before a sample; None: there is none."""
         if not id_ or not self._running(id_):
             return None
-        try:
+        with self._losing(id_):
             sampling.take_control(self._series[id_], self._clock, block, often=self._often)
-        except (DeviceError, Unsupported) as error:
-            self._lose(id_, error)
-            return None
-        return self._series[id_].latest[1]
+        return self._series[id_].latest[1] if self._running(id_) else None
 
-    def _lose(self, id_: str, error: DeviceError | Unsupported | WrongDataError) -> None:
-        self._failures[id_] = Reason(error.code, str(error))
+    @contextmanager
+    def _losing(self, id_: str) -> Iterator[None]:
+        """Lose a case whose device fails meanwhile; the others go on."""
+        try:
+            yield
+        except NoHostMemory as error:  # the device is well: the row says why it is not there
+            self._left_out[id_] = Reason(error.code, str(error))
+        except (DeviceError, Unsupported, WrongDataError) as error:
+            self._failures[id_] = Reason(error.code, str(error))
 
     def _rows(self, group: Group) -> list[Measurement]:
         every = self._every()
