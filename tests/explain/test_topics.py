@@ -89,7 +89,7 @@ def parameters():
     (family,) = train.SPEC.families
     training = {*family.keys, *RULES, *get_args(get_type_hints(jobs.Scaling)["how"])} - {"comm"}
     training |= {*SPLITS} - {"balanced"}  # the default is in no id
-    copying = {*transfer._MEMORIES, *transfer._MODES}
+    copying = {"pageable", "pinned", *transfer._MODES}
     who = {"local", "mpi", "torch", *LIBRARIES}
     return {*found, LADDER} | copying | who | training | {"made", "kept"}
 
