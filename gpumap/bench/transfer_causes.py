@@ -95,7 +95,7 @@ def _gained(evidence: Copies) -> str:
 
 def _one_hardware(evidence: Copies) -> Finding | None:
     """Names share hardware, by its identity or the system's topology."""
-    groups = evidence.holders(lambda device: device.hardware)
+    groups = evidence.shared()
     if not groups:
         return None
     element, names = min(groups, key=lambda each: (-len(each[1]), each[0]))  # as `explain` names it

@@ -186,14 +186,11 @@ class Blocks:
     looks: list[float]  # shares of the time or of the blocks, still to come
     count: int = 0
 
-    def share(self, now: float) -> float:
-        """Return the share of the time that has passed."""
-        passed = self.end - self.start
-        return min(max((now - self.start) / passed, 0.0), 1.0) if passed > 0.0 else 1.0
-
     def due(self, now: float) -> bool:
         """Return whether it is time for a look; it is taken."""
-        gone = max(self.share(now), self.count / self.most)
+        whole = self.end - self.start
+        share = min(max((now - self.start) / whole, 0.0), 1.0) if whole > 0.0 else 1.0
+        gone = max(share, self.count / self.most)
         if not self.looks or gone < self.looks[0]:
             return False
         self.looks = [later for later in self.looks if later > gone]

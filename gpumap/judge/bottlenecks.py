@@ -20,9 +20,9 @@ from gpumap.model import Estimate, Explanation, Measurement, replace
 from gpumap.units import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from gpumap.model import Binding, Cause, Device
+    from gpumap.model import Binding, Cause
 
 MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
 HOST_FASTER: Final = "host-faster"
@@ -54,11 +54,11 @@ class Concurrent:
         """Return whether every device works in the host's own memory."""
         return all(binding.device.in_host_memory for binding in self.bindings)
 
-    def holders(self, has: Callable[[Device], Iterable[str]]) -> list[tuple[str, list[str]]]:
-        """Return what several of the devices have in common, with their names."""
+    def shared(self) -> list[tuple[str, list[str]]]:
+        """Return the hardware that several of the devices have in common, with their names."""
         by_element: defaultdict[str, list[str]] = defaultdict(list)
         for binding in self.bindings:
-            for element in has(binding.device):
+            for element in binding.device.hardware:
                 by_element[element].append(binding.name)
         return [(element, names) for element, names in by_element.items() if len(names) > 1]
 
@@ -165,7 +165,7 @@ def _explanation(evidence: Evidence) -> Explanation | None:
 
 def _shared(evidence: Evidence) -> Finding | None:
     """Names share hardware, by its identity or the system's topology."""
-    shared = evidence.holders(lambda device: device.hardware)
+    shared = evidence.shared()
     if not shared:
         return None
     element, names = min(shared)
