@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.keys import REPEATS
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import moved, prove
+from gpumap.engine.verify import moved, prove, put
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Session
@@ -94,8 +94,7 @@ class DeviceCall(Call):
     def poison(self) -> None:
         """Make y wrong, on the device and on the host."""
         super().poison()
-        self._placed.session.upload(self.destination, self._placed.y)
-        self._placed.session.synchronize()
+        put(self.destination, self._placed.y)
         if not self._upload:
             self._placed.upload()  # it is there already: that is what resident means
 

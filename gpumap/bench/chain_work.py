@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumap.bench.workloads import PART, WORKLOADS, Problem
 from gpumap.dtypes import ITEMSIZE, ROUNDING, Array, np
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import is_hollow, moved
+from gpumap.engine.verify import fetch, is_hollow, moved, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,8 +122,7 @@ class DeviceIteration(Iteration):
         """Fill the result with NaN."""
         destination = self._placed.data.destination
         destination.fill(float("nan"))
-        self._session.upload(destination, self.out)
-        self._session.synchronize()
+        put(destination, self.out)
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:
         """Queue it, between two marks where its span is wanted."""
@@ -138,6 +137,5 @@ class DeviceIteration(Iteration):
         """Return whether the result is right."""
         data = self._placed.data
         data.destination.fill(float("nan"))
-        self._session.download(self.out, data.destination)
-        self._session.synchronize()
+        fetch(self.out, data.destination)
         return data.check(data.destination)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.comm.local import LIBRARIES, exchange
 from gpumap.dtypes import Array, np
 from gpumap.engine.base import COMPARABLE, Iteration
-from gpumap.engine.verify import compared, hollow_array, is_hollow, played, worse
+from gpumap.engine.verify import compared, fetch, hollow_array, is_hollow, played, put, worse
 from gpumap.model import Reason
 
 if TYPE_CHECKING:
@@ -132,14 +132,12 @@ class Summand:
 
     def poison(self) -> None:
         """Put this rank's own data where the next sum is to be."""
-        self._session.upload(crafted(self._rank, self._ranks, self._length), self.buffer)
-        self._session.synchronize()
+        put(crafted(self._rank, self._ranks, self._length), self.buffer)
 
     def check(self) -> Check:
         """Return whether this rank has the sum."""
         found = np.full(self._length, np.nan, np.float32)
-        self._session.download(self.buffer, found)
-        self._session.synchronize()
+        fetch(self.buffer, found)
         return exact(found, exact_sum(self._ranks, self._length))
 
 
@@ -183,9 +181,8 @@ class LocalIteration(Exchanging):
         self.sessions = sessions
         buffers = [rank.buffer for rank in ranks]
         if is_hollow(sessions[0], job.nbytes):  # what has no data
-            for session, buffer in zip(sessions, buffers, strict=True):
-                session.upload(hollow_array(buffer.shape), buffer)
-                session.synchronize()
+            for buffer in buffers:
+                put(hollow_array(buffer.shape), buffer)
         self._exchange = make(buffers)
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import np
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import compared, is_hollow
+from gpumap.engine.verify import compared, fetch, is_hollow, put
 from gpumap.errors import NoHostMemory, OutOfMemory
 from gpumap.machine.process_control import moved_to, pin
 
@@ -210,8 +210,7 @@ class Buffers:
             rng = np.random.default_rng(seed)
             for part in _parts(nbytes):
                 self.source[part] = rng.integers(0, _BYTE, self.source[part].size, dtype=np.uint8)
-        session.upload(self.source, self.device_copy)
-        session.synchronize()
+        put(self.source, self.device_copy)
 
     def part(self, nbytes: int) -> BufferSlice:
         """Return the first bytes of all of them."""
@@ -225,8 +224,7 @@ class Buffers:
     def wrong_at(self) -> int | None:
         """Return the first byte of `device_copy` that differs from the source; None: none does."""
         self.poison_destination(self.source)
-        self.session.download(self.device_copy, self.destination)
-        self.session.synchronize()
+        fetch(self.device_copy, self.destination)
         return _first_difference(self.destination, self.source)
 
 
@@ -246,26 +244,21 @@ class BufferSlice:
     def poison(self, right: Any) -> None:
         """Make every byte on the device the opposite of what will be right, and look at each."""
         self.buffers.poison_destination(right)
-        self.session.upload(self.destination, self.buffer)
-        self.session.synchronize()
+        put(self.destination, self.buffer)
         self.destination[:] = right  # what no poison may be
-        self._fetch()
+        fetch(self.buffer, self.destination)
         self._unpoisoned = _first_difference(self.destination, right, opposite=True)
 
     def check_buffer(self, right: Any) -> Check:
         """Fetch what is on the device, into what the poison's fetch has left, and compare."""
         if self._unpoisoned is not None:
             return compared(self.source.nbytes, self._unpoisoned)
-        self._fetch()
+        fetch(self.buffer, self.destination)
         return self.check_destination(right)
 
     def check_destination(self, right: Any) -> Check:
         """Compare the destination with what is right, byte for byte."""
         return compared(self.source.nbytes, _first_difference(self.destination, right))
-
-    def _fetch(self) -> None:
-        self.session.download(self.buffer, self.destination)
-        self.session.synchronize()
 
 
 def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:

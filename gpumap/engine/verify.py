@@ -92,8 +92,7 @@ class Matrix:
             return moved(hollow, session)
         buffer = session.empty((self.size, self.size), storage(self.arithmetic))
         for rows, block in self.blocks():
-            session.upload(block, buffer[rows])
-            session.synchronize()  # the block ends with this turn of the loop
+            put(block, buffer[rows])  # waits: the block ends with this turn of the loop
             prove(block, buffer[rows])
         return buffer
 
@@ -210,8 +209,7 @@ def _fetched(out: Any) -> Iterator[tuple[int, Any]]:
         block = out[rows]
         if not isinstance(out, np.ndarray):
             landed = np.full(block.shape, np.nan, block.dtype)
-            out.session.download(block, landed)
-            out.session.synchronize()
+            fetch(block, landed)
             block = landed
         yield rows.start, block
 
@@ -254,6 +252,18 @@ def one_of_each(bindings: Iterable[Binding]) -> list[Binding]:
     return list(found.values())
 
 
+def put(array: Any, buffer: Any) -> None:
+    """Copy a host array to a device, and wait for it."""
+    buffer.session.upload(array, buffer)
+    buffer.session.synchronize()
+
+
+def fetch(buffer: Any, array: Any) -> None:
+    """Copy what a device has to a host array, and wait for it."""
+    buffer.session.download(buffer, array)
+    buffer.session.synchronize()
+
+
 def moved(array: Any, session: Session) -> Any:
     """Return a copy of a host array on a device, when it is there.
 
@@ -261,8 +271,7 @@ def moved(array: Any, session: Session) -> Any:
         WrongDataError: a byte of it did not arrive.
     """
     buffer = session.empty(array.shape, array.dtype.name)
-    session.upload(array, buffer)
-    session.synchronize()
+    put(array, buffer)
     prove(array, buffer)
     return buffer
 
@@ -281,8 +290,7 @@ def prove(right: Any, buffer: Any) -> None:
         wanted = np.ascontiguousarray(right[start : start + step])
         landed = np.invert(wanted.reshape(-1).view(np.uint8)).view(wanted.dtype)
         landed = landed.reshape(wanted.shape)
-        session.download(buffer[start : start + step], landed)
-        session.synchronize()
+        fetch(buffer[start : start + step], landed)
         if landed.tobytes() != wanted.tobytes():
             where = f"{session.device.ref} ({session.device.backend})"
             raise WrongDataError(f"{where}: an operand of {right.nbytes} bytes arrived wrong")

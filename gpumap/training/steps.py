@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.dtypes import Array, np
-from gpumap.engine.verify import judged
+from gpumap.engine.verify import fetch, judged, put
 from gpumap.errors import Diverged
 from gpumap.training.optimizers import Optimizer
 
@@ -57,8 +57,7 @@ def checked(job: Job, number: int, worker: Worker) -> Check:
     """Compare a worker's gradient of a few examples with the host's, part by part."""
     (x, y), parameters = job.probe(number), job.initial
     worker.model.put(parameters)
-    worker.session.upload(np.full_like(parameters, np.nan), worker.model.gradient)
-    worker.session.synchronize()
+    put(np.full_like(parameters, np.nan), worker.model.gradient)
     worker.model.load(x, y)
     worker.model.compute(1.0 / job.probes)
     expected = job.network.gradient(parameters, x, y, 1.0 / job.probes)
@@ -90,6 +89,5 @@ def read(worker: Worker, what: str) -> Array:
     """Return the weights or the gradient of a worker; waits."""
     buffer = getattr(worker.model, what)
     result: Array = np.empty(buffer.shape, np.float32)
-    worker.session.download(buffer, result)
-    worker.session.synchronize()
+    fetch(buffer, result)
     return result

@@ -26,6 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import Array, np
+from gpumap.engine.verify import fetch
 from gpumap.errors import QuestionError
 from gpumap.training.loop import parts
 from gpumap.training.network import ITEM, Model, Network, Order
@@ -142,8 +143,7 @@ class UserModel(Model):
     def compute(self, share: float) -> None:
         """Let the class compute, and queue the copy of its gradient to the device."""
         flat = np.empty(self.weights.shape, np.float32)
-        self.session.download(self.weights, flat)
-        self.session.synchronize()
+        fetch(self.weights, flat)
         _put(self._name, self._net, flat)
         self.session.upload(_gradients(self._name, self._net, *self._batch, share), self.gradient)
 
