@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import np
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import compared, fetch, is_hollow, put
+from gpumap.engine.verify import compared, fetch, is_hollow, parts, put
 from gpumap.errors import NoHostMemory, OutOfMemory
 from gpumap.machine.process_control import moved_to, pin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from gpumap.backends.base import HostMemory, Session
     from gpumap.engine.base import Events
@@ -208,7 +208,7 @@ class Buffers:
         self.buffer = session.empty((nbytes,), "uint8")
         if not is_hollow(session, nbytes):  # else there is nothing to draw
             rng = np.random.default_rng(seed)
-            for part in _parts(nbytes):
+            for part in parts(nbytes, _PART):
                 self.source[part] = rng.integers(0, _BYTE, self.source[part].size, dtype=np.uint8)
         put(self.source, self.device_copy)
 
@@ -273,13 +273,8 @@ def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:
 
 
 def _first_difference(found: Any, right: Any, *, opposite: bool = False) -> int | None:
-    for part in _parts(found.size):
+    for part in parts(found.size, _PART):
         wrong = found[part] != (np.invert(right[part]) if opposite else right[part])
         if wrong.any():
             return int(part.start + wrong.argmax())
     return None
-
-
-def _parts(nbytes: int) -> Iterable[slice]:
-    """Yield bytes in parts, so that looking at them takes no memory to speak of."""
-    return (slice(start, start + _PART) for start in range(0, nbytes, _PART))

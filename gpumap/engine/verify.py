@@ -83,7 +83,7 @@ class Matrix:
         """Yield each block of rows and its place; standard normal, never zeros."""
         values, flipped = self.drawn()
         _, columns = self.following.drawn()
-        for rows in _parts(self.size, ROWS):
+        for rows in parts(self.size, ROWS):
             yield rows, _signed(_circulant(values, rows), flipped[rows], columns)
 
     def uploaded(self, session: Session, hollow: Any = None) -> Any:
@@ -123,7 +123,7 @@ class Expected:
         error = 0.0
         with np.errstate(all="ignore"):  # what is wrong may be no number
             for first, block in _fetched(out):
-                for part in _parts(len(block), _COMPARED):
+                for part in parts(len(block), _COMPARED):
                     rows = slice(first + part.start, first + part.stop)
                     found = _signed(block[part], self._rows[rows], self._columns)
                     found = found.astype(np.float64)
@@ -171,7 +171,8 @@ def host_bytes(size: int) -> int:
     return _WIDE * size * (3 * min(ROWS, size) + 16)
 
 
-def _parts(rows: int, step: int) -> Iterator[slice]:
+def parts(rows: int, step: int) -> Iterator[slice]:
+    """Yield places in parts, so that looking at them takes no memory to speak of."""
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
@@ -205,7 +206,7 @@ def _convolved(a: Any, b: Any) -> Any:
 
 def _fetched(out: Any) -> Iterator[tuple[int, Any]]:
     """Yield a device's or the host's matrix in blocks of rows, and the first row of each."""
-    for rows in _parts(out.shape[0], ROWS):
+    for rows in parts(out.shape[0], ROWS):
         block = out[rows]
         if not isinstance(out, np.ndarray):
             landed = np.full(block.shape, np.nan, block.dtype)
