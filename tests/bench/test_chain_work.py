@@ -8,8 +8,7 @@ from buffers import verified
 from worlds import gpu, world
 
 from gpumap.bench.calls import HostCall
-from gpumap.bench.chain_work import OPERATIONS, Data, DeviceIteration, Placed
-from gpumap.bench.workloads import PART
+from gpumap.bench.chain_work import OPERATIONS, PART, Data, DeviceIteration, Placed
 
 
 @pytest.fixture(scope="module")
