@@ -125,8 +125,3 @@ def size_of(case: Case) -> int:
 def how(case: Case) -> dict[str, Param]:
     """Return the parameters that tell in which way a case does its work."""
     return {key: case.params[key] for key in find(case.bench).how if key in case.params}
-
-
-def drawn(case: Case) -> bool:
-    """Return whether a chart shows the speed-ups of a case's benchmark."""
-    return find(case.bench).speedups

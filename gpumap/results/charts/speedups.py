@@ -27,7 +27,7 @@ def drawn(report: Report) -> Iterator[Chart]:
     """Yield a chart for each benchmark that has speed-ups: backends are side by side in it."""
     groups: dict[str, list[Measurement]] = {}
     for row in report.measurements:
-        if registry.drawn(row.case) and drawable(row.metrics.get("speedup")):
+        if registry.find(row.case.bench).speedups and drawable(row.metrics.get("speedup")):
             groups.setdefault(row.case.bench, []).append(row)
     for bench, group in groups.items():
         backends = {row.case.backend for row in group}
