@@ -11,20 +11,23 @@ import os
 import threading
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from gpumap.contexts.array import HOST, Array, elementwise, place, product
-from gpumap.contexts.memory import Memory, Tracer, plain
+from gpumap.contexts.memory import HostQueue, Memory, Tracer, plain
 from gpumap.errors import ContextError, DtypeError, ImplicitTransfer, TargetError
-from gpumap.kernels import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.base import Clock, Session
+    from gpumap.contexts.memory import Queue
     from gpumap.model import Binding, TraceEvent
+
+    Job = Callable[[Any, Sequence[Any], Any], None]  # with a queue, of memory, into memory
 
 Policy = Literal["visible", "strict"]
 _DTYPES = ("float32", "float64")
@@ -51,7 +54,7 @@ class Context:
         self.bindings = tuple(bindings)
         self.policy = policy
         self._sessions = sessions  # by name; names of one device share one
-        self._clock = clock
+        self._host = HostQueue(clock)
         self._tracer = Tracer(clock)
         self._closing = closing
         self._closed = False
@@ -114,47 +117,25 @@ class Context:
     def dot(self, a: Any, b: Any) -> Array:
         """Return the product of two matrices; see `gpumap.dot`."""
         with self._ready():
-            left, right = self._operands((a, b))
-            shape = product(left.shape, right.shape)
-            target = self._placed((left, right))
-            left, right = (self._brought(x, target) for x in (left, right))
-            if target == HOST:
-                return self._computed("dot", lambda: left.held @ right.held)
-            if not left.size or not right.size:
-                return self._memory.uploaded(np.zeros(shape, left.dtype), target)
-            out = self._memory.empty(target, shape, left.dtype)
-            session = self._sessions[target]
-            with self._tracer.around("dot", target, "operation", session, out):
-                session.gemm(left.held, right.held, out.held)
-            return out
+            arrays = self._operands((a, b))
+            shape = product(*(array.shape for array in arrays))
+            return self._made("dot", arrays, shape, lambda on, given, out: on.gemm(*given, out))
 
     def elementwise(self, kernel: str, operands: Sequence[Any]) -> Array:
         """Return what a kernel makes of each element; `contexts.array` says which shapes fit."""
         with self._ready():
             arrays = self._operands(operands)
             shape = elementwise(kernel, *(array.shape for array in arrays))
-            target = self._placed(arrays)
-            arrays = [self._brought(array, target) for array in arrays]
-            if target == HOST:
-                return self._computed(kernel, partial(_on_host, kernel, arrays, shape))
-            out = self._memory.empty(target, shape, arrays[0].dtype)
-            if out.size:
-                self._run(kernel, arrays, out)
-            return out
+            sizes = [array.size for array in arrays]
+            return self._made(kernel, arrays, shape, partial(_run, kernel, sizes, prod(shape)))
 
     def summed(self, array: Array) -> Array:
         """Return the sum of all elements, of shape ()."""
         with self._ready():
             self._mine(array)
-            if array.target == HOST:
-                return self._computed("sum", lambda: array.held.sum(dtype=array.dtype))
-            if not array.size:
-                return self._memory.uploaded(np.zeros((), array.dtype), array.target)
-            out = self._memory.empty(array.target, (), array.dtype)
-            session = self._sessions[array.target]
-            with self._tracer.around("sum", array.target, "operation", session, out):
-                session.run("sum", array.held, out.held, size=array.size)
-            return out
+            if not array.size and array.target != HOST:  # there is no memory of a device to sum
+                return self._memory.filled(array.target, 0.0, array.dtype)
+            return self._made("sum", [array], (), partial(_run, "sum", [array.size], array.size))
 
     # --- the whole
 
@@ -273,20 +254,17 @@ class Context:
 
     def _operands(self, operands: Sequence[Any]) -> list[Array]:
         """Return operands as arrays of one type; plain numbers take that of the others."""
-        known = [x for x in operands if not isinstance(x, (int, float))]
-        found = [self._operand(x) for x in known]
-        types = dict.fromkeys(array.dtype for array in found)
+        found = [x if isinstance(x, (int, float)) else self._operand(x) for x in operands]
+        types = dict.fromkeys(x.dtype for x in found if isinstance(x, Array))
         if len(types) != 1:
             listed = " and ".join(dtype.name for dtype in types)
             raise DtypeError(
                 f"one operation on {listed}", "convert one: .astype() before .shared()"
             )
         (dtype,) = types
-        arrays = iter(found)
         return [
-            self._memory.on_host(np.asarray(x, dtype)) if isinstance(x, (int, float))
-            else next(arrays) for x in operands
-        ]  # fmt: skip
+            x if isinstance(x, Array) else self._memory.on_host(np.asarray(x, dtype)) for x in found
+        ]
 
     def _operand(self, operand: Any) -> Array:
         if isinstance(operand, Array):
@@ -295,9 +273,6 @@ class Context:
         source = plain(operand)
         self._supported(HOST, source.dtype)
         return self._memory.on_host(source)
-
-    def _placed(self, arrays: Sequence[Array]) -> str:
-        return place([(a.target, id(self._sessions.get(a.target)), a.nbytes) for a in arrays])
 
     def _moved(self, array: Array, target: str, *, implicit: bool) -> Array:
         """Return an array at a target: itself, the same memory by another name, or a copy."""
@@ -332,27 +307,23 @@ class Context:
             what = f"{array.shape} {array.dtype} is on {array.target}"
             raise ImplicitTransfer(f"{what}, and {why}", fix)
 
-    def _run(self, kernel: str, arrays: Sequence[Array], out: Array) -> None:
-        """Queue a kernel; where an operand is smaller, the one that repeats it, traced alike."""
-        name = kernel
-        arguments: list[Any] = [array.held for array in arrays]
-        if any(array.size != out.size for array in arrays):
-            kernel += "_cyclic"
-            arguments = [x for array in arrays for x in (array.held, array.size)]
-        session = self._sessions[out.target]
-        with self._tracer.around(name, out.target, "operation", session, out):
-            session.run(kernel, *arguments, out.held, size=out.size)
-
-    def _computed(self, name: str, job: Callable[[], Any]) -> Array:
-        """Return what the host computes, and trace that it did."""
-        start = self._clock.now()
-        out = self._memory.on_host(np.asarray(job()))
-        self._tracer.done(name, out, start, self._clock.now())
+    def _made(self, name: str, arrays: Sequence[Array], shape: tuple[int, ...], job: Job) -> Array:
+        """Return what an operation makes of arrays, where they are or are brought to."""
+        target = place([(a.target, id(self._sessions.get(a.target)), a.nbytes) for a in arrays])
+        given = [self._brought(array, target).held for array in arrays]
+        out = self._memory.empty(target, shape, arrays[0].dtype)
+        queue = self._sessions.get(target, self._host)
+        if out.size or target == HOST:
+            with self._tracer.around(name, target, "operation", queue, out):
+                job(queue, given, out.held)
         return out
 
 
-def _on_host(kernel: str, arrays: Sequence[Array], shape: tuple[int, ...]) -> Any:
-    """Return what a kernel's reference computes of arrays in host memory."""
-    out = np.empty(shape, arrays[0].dtype)
-    KERNELS[kernel].reference(*(array.held for array in arrays), out)
-    return out
+def _run(
+    kernel: str, sizes: Sequence[int], size: int, queue: Queue, given: Sequence[Any], out: Any
+) -> None:
+    """Queue a kernel; where an operand is smaller, the one that repeats it."""
+    if any(each != size for each in sizes):
+        kernel += "_cyclic"
+        given = [x for pair in zip(given, sizes, strict=True) for x in pair]
+    queue.run(kernel, *given, out, size=size)

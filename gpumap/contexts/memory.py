@@ -13,13 +13,17 @@ import numpy as np
 
 from gpumap.contexts.array import HOST, Array
 from gpumap.errors import DeviceError, DtypeError
+from gpumap.kernels import KERNELS
 from gpumap.model import TraceEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import FrameType
+    from typing import TypeAlias
 
     from gpumap.backends.base import Clock, Mark, Session
+
+    Queue: TypeAlias = "Session | HostQueue"
 
 
 class Memory:
@@ -50,8 +54,8 @@ class Memory:
         return self.made(HOST, source.shape, source.dtype, source)
 
     def empty(self, target: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Return an array on a device that is not written yet."""
-        if not math.prod(shape):
+        """Return an array that is not written yet."""
+        if target == HOST or not math.prod(shape):
             return self.made(target, shape, dtype, np.empty(shape, dtype))
         return self.made(target, shape, dtype, self._sessions[target].empty(shape, dtype.name))
 
@@ -115,13 +119,33 @@ _OURS = ("gpumap", "contextlib", "numpy")  # packages whose lines are no line of
 _What = tuple[str, str, What, int, tuple[int, ...], bool]  # the first fields of a TraceEvent
 
 
+class HostQueue:
+    """The host as what computes, as sessions do: all that is queued is done at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.mark = clock.now
+
+    def at(self, mark: float) -> float:
+        """Return the time at which a mark was reached."""
+        return mark
+
+    def gemm(self, a: Any, b: Any, out: Any) -> None:
+        """Multiply two matrices."""
+        np.matmul(a, b, out=out)
+
+    def run(self, kernel: str, *arguments: Any, size: int) -> None:
+        """Compute a kernel by its reference."""
+        known = KERNELS[kernel]
+        known.reference(*known.reference_views(arguments, size))
+
+
 class _Queued(NamedTuple):
-    """An event of a session, between two marks of it."""
+    """An event of a queue, between two marks of it."""
 
     what: _What
-    session: Session
-    start: Mark
-    stop: Mark
+    queue: Queue
+    start: Mark | float
+    stop: Mark | float
     line: Line | None
 
 
@@ -142,24 +166,17 @@ class Tracer:
         name: str,
         device: str,
         kind: What,
-        session: Session,
+        queue: Queue,
         made: Any,
         *,
         implicit: bool = False,
     ) -> Iterator[None]:
         """Note what is queued inside the `with`, and the array that it makes."""
-        start = session.mark()
+        start = queue.mark()
         yield
-        stop = session.mark()
+        stop = queue.mark()
         what = (name, device, kind, made.nbytes, made.shape, implicit)
-        self._queued.append(_Queued(what, session, start, stop, _line()))
-
-    def done(self, name: str, made: Any, start: float, stop: float) -> None:
-        """Note what the host has computed, between two moments of the clock."""
-        what: tuple[str, str, What] = (name, HOST, "operation")
-        times = (start - self.origin, stop - self.origin)
-        found = TraceEvent(*what, made.nbytes, made.shape, False, *times, _shown(_line()))  # noqa: FBT003 - not implicit
-        self._queued.append(found)
+        self._queued.append(_Queued(what, queue, start, stop, _line()))
 
     def events(self) -> list[TraceEvent]:
         """Return every event so far, in the order of queueing; waits for those that run."""
@@ -169,15 +186,15 @@ class Tracer:
     def _resolved(self, one: _Queued | TraceEvent) -> TraceEvent:
         if isinstance(one, TraceEvent):
             return one
-        start, stop = self._moment(one.session, one.start), self._moment(one.session, one.stop)
+        start, stop = self._moment(one.queue, one.start), self._moment(one.queue, one.stop)
         if start is not None and stop is not None:
             stop = max(start, stop)
         return TraceEvent(*one.what, start, stop, _shown(one.line))
 
-    def _moment(self, session: Session, mark: Mark) -> float | None:
+    def _moment(self, queue: Queue, mark: Any) -> float | None:
         """Return when a mark was reached; None where the device cannot tell, or is lost."""
         try:
-            found = session.at(mark)
+            found = queue.at(mark)
         except DeviceError:
             return None
         return None if found is None else found - self.origin
