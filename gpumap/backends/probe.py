@@ -18,6 +18,7 @@ import time
 from abc import abstractmethod
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -59,7 +60,8 @@ class Ended:
 class ProbedBackend(Backend):
     """A backend whose library is asked in a child process: a driver may crash, hang or lie."""
 
-    framework = False  # the import of its library alone takes seconds, and `load` does it
+    framework = False  # the import of its library alone takes seconds
+    _error: Exception | None = None  # of its import: a second one would say something else
 
     def probe(self) -> Probe:
         """Ask a child process what is there."""
@@ -69,12 +71,34 @@ class ProbedBackend(Backend):
     def install(self) -> str:
         """Return the line that installs its library."""
 
-    def load(self) -> None:
-        """Import its library, in the child, where that alone may take long; raises nothing."""
+    def repair(self, error: Exception) -> str:  # noqa: ARG002 - for those that know
+        """Return what to do about an error of its library."""
+        return self.install()
 
-    @abstractmethod
+    def library(self) -> Any:
+        """Import its library, set as gpumap needs it; raises what that does."""
+        return import_module(self.name)
+
+    def load(self) -> None:
+        """Import its library; what that raises is for `inventory`."""
+        try:
+            self.library()
+        except Exception as error:  # noqa: BLE001 - a wheel or a plugin may raise anything
+            self._error = error
+
     def inventory(self) -> Probe:
         """Ask the drivers, in this process; `probe` calls it in the child."""
+        error = self._error
+        if error is None:
+            try:
+                return self.found()
+            except Exception as raised:  # noqa: BLE001 - as above
+                error = raised
+        return unloadable(self.name, error, self.repair(error))
+
+    @abstractmethod
+    def found(self) -> Probe:
+        """Import its library and return what it finds; raises what that does."""
 
 
 def probe_in_child(name: str, host: Host, install: str, *, framework: bool = False) -> Probe:
@@ -307,15 +331,16 @@ def answering(descriptor: int) -> Iterator[Callable[[Any], object]]:
 
 
 def _answers(name: str) -> Iterator[Any]:
-    """Yield its name once it is imported, its inventory, and the id of each device to open, twice.
+    """Yield its name, its inventory, and the id of each device to open, twice.
 
-    An id comes before its device is opened, and after.
+    The name comes once a framework is imported; an id before its device is opened, and after.
     """
     from gpumap.machine.topology import read
 
     words = set(json.load(sys.stdin))
     backend: Any = load(name, Host(dict(os.environ), read()))
-    backend.load()
+    if backend.framework:
+        backend.load()
     yield name
     probe = backend.inventory()
     yield probe

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import NativeBuffer, PlainMarks, Product, bytes_of, check_copy, require
-from gpumap.backends.probe import ProbedBackend, unloadable
+from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import NO_BLAS, Cuda, message_of, third_party_errors
 from gpumap.dtypes import Array, np
 from gpumap.machine.topology import pci_address
@@ -117,12 +117,10 @@ class PygpuBackend(ProbedBackend):
         """Return what installs pygpu."""
         return INSTALL
 
-    def inventory(self) -> Probe:
-        """Ask libgpuarray, in this process; `probe` calls it in the child."""
-        try:
-            import pygpu
-        except (ImportError, ValueError, AttributeError) as error:  # NumPy 2 gives the others
-            return unloadable(self.name, error, INSTALL)
+    def found(self) -> Probe:
+        """Return the devices that libgpuarray can multiply on."""
+        import pygpu
+
         cuda = Cuda(self._host.env)
         refs, why = _refs(cuda)
         found: list[Device] = []

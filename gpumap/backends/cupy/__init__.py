@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.accelerators import Told, accelerator
-from gpumap.backends.probe import ProbedBackend, unloadable
+from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import TOO_OLD, Cuda, third_party_errors, too_old
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import AbsentError, QuestionError
@@ -50,12 +50,10 @@ class CupyBackend(ProbedBackend):
         """Return the line that installs CuPy."""
         return INSTALL
 
-    def inventory(self) -> Probe:
-        """Ask the driver, in this process; `probe` calls it in the child."""
-        try:
-            import cupy
-        except ImportError as error:
-            return unloadable(NAME, error, INSTALL)
+    def found(self) -> Probe:
+        """Return the devices, or why the driver shows none."""
+        import cupy
+
         version, cuda = str(cupy.__version__), Cuda(self._host.env)
         runtime = cupy.cuda.runtime
         try:

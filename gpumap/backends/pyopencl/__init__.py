@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import ICD_FOLDER, ICD_VARIABLE
-from gpumap.backends.probe import ProbedBackend, unloadable
+from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import AbsentError
 from gpumap.extras import has_wheels, install
@@ -60,14 +60,11 @@ class PyopenclBackend(ProbedBackend):
         known = any(ICD_FOLDER.glob("*.icd"))
         return install("opencl") if known else _with_driver(self._host)
 
-    def inventory(self) -> Probe:
-        """Ask the drivers, in this process; `probe` calls it in the child."""
-        host = self._host
-        try:
-            import pyopencl as cl
-        except ImportError as error:
-            return unloadable(NAME, error, self.install())
-        version = cl.VERSION_TEXT
+    def found(self) -> Probe:
+        """Return the devices of all drivers, or why there are none."""
+        import pyopencl as cl
+
+        host, version = self._host, cl.VERSION_TEXT
         try:
             platforms = cl.get_platforms()
         except cl.Error as error:

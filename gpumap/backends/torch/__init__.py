@@ -40,12 +40,6 @@ class TorchBackend(FrameworkBackend):
     name = NAME
     kinds = frozenset(kind for kind, row in KINDS.items() if row.alias) | {Kind.CPU}
 
-    def library(self) -> Any:
-        """Import PyTorch."""
-        import torch
-
-        return torch
-
     def found(self) -> Probe:
         """Import PyTorch and return what it finds."""
         torch = self.library()
