@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 
 from gpumap.dtypes import Array, np, numpy_dtype
 from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
 from gpumap.machine.topology import Topology
-from gpumap.model import LimitOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.kernels import Kernel
-    from gpumap.model import Device, Kind, Probe
+    from gpumap.model import Device, Kind, LimitOrigin, Probe
 
 Feature = Literal[
     "pinned", "events", "kernels", "operations", "float16", "float64", "bfloat16", "tf32",
@@ -58,8 +57,7 @@ class Host:
     root: Path = Path("/")
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(NamedTuple):
     """A device's arithmetic ceiling in FLOP/s, and how it is known."""
 
     value: float

@@ -17,11 +17,10 @@ import tempfile
 import time
 from abc import abstractmethod
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
@@ -48,8 +47,7 @@ _LOOK = 0.1  # seconds between two looks at what a child has written
 _PAUSE = 0.005  # seconds between two looks at whether a killed child has ended
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """What a child process wrote, its exit code (None: it did not end in time), and its stderr."""
 
     answer: str

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import errors
 from gpumap.extras import install, pip
@@ -30,16 +30,14 @@ if TYPE_CHECKING:
     from gpumap.model import Device
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """An error of ours, and its fix."""
 
     error: type[errors.GpumapError]
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Statuses:
+class Statuses(NamedTuple):
     """Exceptions with a number; one that the library has no name for has the last outcome."""
 
     attribute: str
@@ -53,8 +51,7 @@ class Statuses:
         return next(found, self.otherwise)
 
 
-@dataclass(frozen=True, slots=True)
-class Messages:
+class Messages(NamedTuple):
     """Exceptions that say it in words: the first that are found decide."""
 
     groups: Mapping[Outcome, tuple[str, ...]]

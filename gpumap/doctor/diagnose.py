@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumap.doctor import hardware, usage
 from gpumap.doctor.evidence import MapName, Rule
@@ -43,8 +42,7 @@ _SHOWN = 3  # causes of a framework that are shown
 _SILENT = "the library sees no GPU, and nothing that was read says why"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """A rule, and its texts of causes.toml.
 
     code: GM and three digits, fixed: 1.. configuration, 2.. device and driver, 3.. machine,

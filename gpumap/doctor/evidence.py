@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
 from gpumap.machine.nvml import GpuHealth, GpuProcess
-from gpumap.machine.topology import Topology
 from gpumap.model import Device, Estimate, Kind, LinkState, MapText, Others, Probe, Reason
 from gpumap.units import memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.doctor.screening import StepResult  # noqa: TC004 - as below
-    from gpumap.model import DoctorVerdict  # noqa: TC004 - not read: it takes msgspec
+    from gpumap.doctor.screening import StepResult
+    from gpumap.machine.topology import Topology
+    from gpumap.model import DoctorVerdict
 
     Texts = Mapping[str, str]  # the sign of a cause: the fields of its text and fix
     Test = Callable[["Evidence", "MapName"], Texts | None]
@@ -84,23 +84,20 @@ class MapName:
     failure: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """The evidence on one machine and one map."""
 
     topology: Topology
     source: MapText | None = None  # None: there is no map; its names are a default
     problems: tuple[Diagnostic, ...] = ()  # why the map cannot be read
-    variables: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of the environment, those that count
-    theano: Mapping[str, Setting] = field(default_factory=dict)  # its options
+    variables: Mapping[str, str] = {}  # of the environment, those that count
+    theano: Mapping[str, Setting] = {}  # its options
     unreadable: Diagnostic | None = None  # why its settings cannot be read
     probes: tuple[Probe, ...] = ()
-    nvidia: Health = field(default_factory=Health)
+    nvidia: Health = Health()
     denied: tuple[str, ...] = ()  # files of devices that this process may not open
     others: Others | None = None
-    links: Mapping[str, LinkState] = field(default_factory=dict)  # by the device's id
+    links: Mapping[str, LinkState] = {}  # by the device's id
     names: tuple[MapName, ...] = ()
     at_once: StepResult | None = None  # of all devices: what limits them
 
@@ -113,8 +110,7 @@ class Evidence:
         return any(probe.name == "fake" for probe in self.probes)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """The test of a cause, and its consequences.
 
     verdict: of a name with this cause; `used` makes it a note, and no cause. test: returns

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.files import shipped
 
@@ -299,8 +299,7 @@ def prints(facts: Facts, key: str) -> bool:
     return bool(line(facts, key))
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """A match of a cause with the facts.
 
     certain: the facts alone prove it; else it is likely. rank: of likely ones the lower is first.

@@ -12,14 +12,12 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from importlib.metadata import distributions
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import extras
 from gpumap.backends.probe import run_child
@@ -30,7 +28,7 @@ from gpumap.machine.cuda import version_text
 from gpumap.machine.topology import pci_devices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from importlib.metadata import Distribution
 
     from gpumap.doctor.evidence import Health
@@ -53,8 +51,7 @@ _GROUPS = ("render", "video")
 _MODES = {1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(NamedTuple):
     """An installed package, by its metadata."""
 
     name: str
@@ -63,13 +60,12 @@ class Package:
     requires: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(NamedTuple):
     """A Python of the user's, and what is installed for it."""
 
     path: str
     about: Mapping[str, Any]
-    packages: Mapping[str, Package] = field(default_factory=dict)
+    packages: Mapping[str, Package] = {}
     shadowed: tuple[str, ...] = ()  # installed twice, of which the first is used
 
     def commands(self, env: Mapping[str, str]) -> dict[str, str]:

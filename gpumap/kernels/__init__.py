@@ -13,12 +13,13 @@ Elements are of float32 or float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, wraps
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpumap.dtypes import np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Argument = Literal["buffer", "short", "matrix", "scalar", "count"]
 Dialect = Literal["opencl", "cuda"]
@@ -31,8 +32,7 @@ _ROWS = 4096  # of a chain, that go through all of its operations before the nex
 _CACHED = 1 << 14  # and those of training, which are many: they stay in a cache
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A kernel's name, its arguments in order, and its meaning."""
 
     name: str

@@ -7,25 +7,22 @@ one of a benchmark by `app/process_job.py`. Nothing is guessed.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.launch.visibility import visible
 from gpumap.machine.topology import pci_address
-from gpumap.model import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpumap.launch.visibility import Visible
     from gpumap.machine.topology import Cpu, Topology
-    from gpumap.model import Binding
+    from gpumap.model import Binding, Device
 
     Core = tuple[int, ...]  # the processors of one physical core
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where the process of a name is to run, and how that is known, or why it is not."""
 
     name: str
@@ -43,8 +40,7 @@ def joined(places: Sequence[Place]) -> Place:
     """
     bound = all(place.cores for place in places)
     cores = {core for place in places for core in place.cores}
-    return replace(
-        places[0],
+    return places[0]._replace(
         name="+".join(place.name for place in places),
         cores=tuple(sorted(cores)) if bound else (),
         threads=sum(place.threads for place in places),

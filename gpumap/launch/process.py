@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.launch.placement import Place
 from gpumap.launch.streams import Stream
 from gpumap.machine.process_control import PARENT_DEATH, pin, prctl
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from gpumap.launch.placement import Place
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """A process to start: its program, its variables, and where it runs."""
 
     name: str

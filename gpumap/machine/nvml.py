@@ -17,10 +17,11 @@ from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
 from gpumap.machine.cuda import MISMATCH, NO_DRIVER, Known
 from gpumap.machine.topology import pci_address
-from gpumap.model import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from gpumap.model import Device
 
 _CLOCK_SM = 1  # nvmlClockType_t
 NODE_WORDS = 16  # of 64 NUMA nodes each: the 1024 that Linux can have at most
@@ -260,8 +261,7 @@ class GpuProcess:
     memory: int | None  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class GpuUse:
+class GpuUse(NamedTuple):
     """Who is on a device, and the share of time in which it worked; None: not known."""
 
     device: Device

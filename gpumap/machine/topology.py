@@ -14,7 +14,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +26,7 @@ FILE_MAX = 16 * 2**20  # the largest real one, /proc/cpuinfo of 2048 processors,
 _RANGE = re.compile(r"\s*([0-9]{1,20})(?:-([0-9]{1,20}))?\s*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(NamedTuple):
     """Files below a root folder; what is missing or does not parse is None or empty, no error."""
 
     root: Path
@@ -114,8 +113,7 @@ _HEX = "[0-9a-f]"
 _ADDRESS = re.compile(f"(?:({_HEX}{{1,8}}):)?({_HEX}{{1,2}}):({_HEX}{{1,2}})\\.([0-7])")
 
 
-@dataclass(frozen=True, slots=True)
-class PciDevice:
+class PciDevice(NamedTuple):
     """One device; widths are in lanes."""
 
     address: str  # dddd:bb:dd.f, lower case
@@ -264,8 +262,7 @@ class Cpu:
         return f"core:{min(self.siblings)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(NamedTuple):
     """The processors that this process may run on, and what is around them."""
 
     cpus: tuple[Cpu, ...]  # in index order

@@ -1,6 +1,5 @@
 """OpenCL by PyOpenCL: its errors, device clocks, and sessions on parts of one device."""
 
-import dataclasses
 import re
 import subprocess
 import sys
@@ -82,7 +81,7 @@ def test_kernels_without_wide_vectors(session, kernel, dtype, register):
     """As they are built where the compiler fails at vectors that are wider than its registers."""
     if dtype not in (*session.features, "float32"):
         pytest.skip(f"this device has no {dtype}")
-    session._facts = dataclasses.replace(session._facts, register=register, narrow=True)
+    session._facts = session._facts._replace(register=register, narrow=True)
     rng, rows = np.random.default_rng(5), 1000
     shapes = {"chain": [(rows, 10), (10, 5), (5,), (rows, 5)], "sum": [(rows,), (1,)]}
     every = [(rows,)] * len(KERNELS[kernel].arguments)
@@ -117,7 +116,7 @@ def test_a_compiler_that_knows_the_processor_less_well(
 @pytest.mark.parametrize("kernel", ["add", "exp_each", "fill"])
 def test_beyond_the_caches_a_kernel_writes_past_them(session, kernel, at):
     """What comes out is the same, wherever the buffers begin, and what stands around it stays."""
-    session._facts = dataclasses.replace(session._facts, cache=0)
+    session._facts = session._facts._replace(cache=0)
     size = 4 * 1021
     before = np.random.default_rng(3).uniform(-1, 1, 5000).astype("f4")
     source, target = sent(session, before)[at:], sent(session, before)

@@ -1,6 +1,5 @@
 """How products are cut for OpenCL devices, and what comes of it."""
 
-import dataclasses
 from functools import partial
 from itertools import product
 
@@ -92,7 +91,7 @@ def test_a_large_product_has_the_largest_blocks_and_a_small_one_busies_the_units
     across, down = cut(facts, itemsize, (2048, 2048, 9)).groups
     assert across * down >= 0.75 * facts.units
     with pytest.raises(Unsupported):
-        cut(dataclasses.replace(facts, group=32), itemsize, (64, 64, 64))
+        cut(facts._replace(group=32), itemsize, (64, 64, 64))
 
 
 WAYS = {
@@ -108,7 +107,7 @@ WAYS = {
 def session(request):
     backend, (first, *_) = usable("pyopencl")
     with backend.open(first, backend.clock()) as opened:
-        opened._facts = dataclasses.replace(opened._facts, **WAYS[request.param])
+        opened._facts = opened._facts._replace(**WAYS[request.param])
         yield opened
 
 

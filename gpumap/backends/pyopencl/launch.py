@@ -12,24 +12,22 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pyopencl as cl
 
 from gpumap.backends.base import Elements, bytes_of, require
-from gpumap.dtypes import Dtype
 from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP, text
 from gpumap.machine.process_control import room_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpumap.backends.base import Feature, Product
+    from gpumap.dtypes import Dtype
     from gpumap.kernels import Kernel
 
 
@@ -97,8 +95,7 @@ class PyopenclBuffer(Elements):
         return type(self)(self.session, self.native, shape, self.dtype, at)
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What of a device decides how its work is cut."""
 
     processor: bool
@@ -182,8 +179,7 @@ _GROUP = {True: (1,), False: (64,)}
 _BUFFERS = ("buffer", "short", "matrix")  # what is given as memory
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """A kernel, what it is built for, what it is given, and over how many items it goes.
 
     `items` are all of them along each axis, `local` those of a work-group; `constants` are macros
@@ -198,7 +194,7 @@ class Launch:
     types: tuple[Any, ...]  # NumPy's, of the arguments that are numbers; None of the others
     items: tuple[int, ...]
     local: tuple[int, ...]
-    constants: Mapping[str, int] = field(default_factory=dict)
+    constants: Mapping[str, int] = {}
 
     @property
     def padded(self) -> tuple[int, ...]:
@@ -301,8 +297,7 @@ SKEW = 4  # numbers between two terms of a piece
 _BUSY = 0.75  # of the units have a block, or blocks are made smaller
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """How one product goes over the groups of a device."""
 
     constants: Mapping[str, int]  # what the kernel is built for
