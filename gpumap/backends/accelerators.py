@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpumap.backends.third_party import message_of
 from gpumap.kinds import Kind
 from gpumap.machine.cuda import version_text
 from gpumap.machine.topology import pci_address
 from gpumap.model import Device, DeviceRef, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from gpumap.backends.base import Host
     from gpumap.backends.third_party import Cuda
     from gpumap.machine.nvml import NvmlGpu
@@ -33,6 +36,21 @@ class Told(NamedTuple):
     memory: int | None = None
     units: int | None = None
     capability: tuple[int, int] = (0, 0)
+
+
+def listed(asked: Mapping[str, Callable[[], Device]]) -> tuple[list[Device], list[str]]:
+    """Return the devices that answer, and why others do not; a broken one hides no other.
+
+    Args:
+        asked: what returns a device, by what it is called.
+    """
+    devices, notes = [], []
+    for name, ask in asked.items():
+        try:
+            devices.append(ask())
+        except Exception as error:  # noqa: BLE001 - whatever a driver's library raises
+            notes.append(f"{name}: {message_of(error)}")
+    return devices, notes
 
 
 def accelerator(

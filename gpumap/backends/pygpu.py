@@ -7,8 +7,10 @@ none here. libgpuarray crashes when asked for a platform that is not there: ask 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gpumap.backends.accelerators import listed
 from gpumap.backends.base import NativeBuffer, PlainMarks, Product, bytes_of, check_copy, require
 from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import NO_BLAS, Cuda, message_of, third_party_errors
@@ -123,13 +125,9 @@ class PygpuBackend(ProbedBackend):
 
         cuda = Cuda(self._host.env)
         refs, why = _refs(cuda)
-        found: list[Device] = []
-        notes = [f"cuda: {why.reason}"] if why else []
-        for ref in refs:
-            try:
-                found.append(self._device(ref))
-            except (pygpu.gpuarray.GpuArrayException, ValueError) as error:
-                notes.append(f"{ref}: {message_of(error)}")
+        found, notes = listed({str(ref): partial(self._device, ref) for ref in refs})
+        if why:
+            notes.insert(0, f"cuda: {why.reason}")
         opencl = any(ref.kind is Kind.OPENCL for ref in refs)
         if not opencl:
             notes.append("opencl: it finds no device")

@@ -8,9 +8,10 @@ NCCL has run on one device (docs/measured); between two it follows its documenta
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.accelerators import Told, accelerator
+from gpumap.backends.accelerators import Told, accelerator, listed
 from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import TOO_OLD, Cuda, third_party_errors, too_old
 from gpumap.dtypes import has_bfloat16
@@ -65,7 +66,11 @@ class CupyBackend(ProbedBackend):
             why = why or cuda.none(error.status, offers, str(error))
             known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
             return replace(known, lack=why.lack)
-        devices, notes = _devices(count, runtime, self._host, cuda)
+        every = {f"cuda{n}": partial(_device, n, runtime, self._host, cuda) for n in range(count)}
+        devices, notes = listed(every)
+        notes += (
+            f"cuda: NVML's GPU {gpu.index}: {gpu.problem}" for gpu in cuda.gpus if gpu.problem
+        )
         if _STAND_IN in version:
             devices = [replace(d, facts={**d.facts, "simulated": True}) for d in devices]
         if not devices:
@@ -95,18 +100,6 @@ class CupyBackend(ProbedBackend):
         if major >= _AMPERE:
             found |= {"bfloat16", "tf32"} if has_bfloat16() else {"tf32"}
         return frozenset(found)
-
-
-def _devices(count: int, runtime: Any, host: Host, cuda: Cuda) -> tuple[list[Device], list[str]]:
-    """Return the devices that answer, and what is to be said; a broken one hides no other."""
-    devices, notes = [], []
-    for ordinal in range(count):
-        try:
-            devices.append(_device(ordinal, runtime, host, cuda))
-        except runtime.CUDARuntimeError as error:
-            notes.append(f"cuda{ordinal}: {error}")
-    notes.extend(f"cuda: NVML's GPU {gpu.index}: {gpu.problem}" for gpu in cuda.gpus if gpu.problem)
-    return devices, notes
 
 
 def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:

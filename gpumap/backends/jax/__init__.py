@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.accelerators import Told, accelerator
+from gpumap.backends.accelerators import Told, accelerator, listed
 from gpumap.backends.frameworks import FrameworkBackend
 from gpumap.backends.numpy import cores
 from gpumap.backends.third_party import Cuda
@@ -47,12 +48,8 @@ class JaxBackend(FrameworkBackend):
         """Import JAX and return what it finds."""
         version, natives = str(self.library().__version__), _natives()
         cuda = Cuda(self._host.env)
-        devices, notes = [], []
-        for id_, native in natives.items():
-            try:
-                devices.append(_device(id_, native, self._host, cuda))
-            except Exception as error:  # noqa: BLE001 - one device hides no other
-                notes.append(f"{id_}: {error}")
+        every = {i: partial(_device, i, native, self._host, cuda) for i, native in natives.items()}
+        devices, notes = listed(every)
         if count := sum(d.kind is Kind.CPU and d.ref.index is not None for d in devices):
             more = "JAX_NUM_CPU_DEVICES makes more"
             notes.append(f"cpu: JAX has {count}, each of all cores; {more}")

@@ -80,19 +80,18 @@ class PyopenclBuffer(Elements):
     """A place in an OpenCL buffer: the buffer, and the offset of the first element in bytes."""
 
     def __init__(
-        self, session: Any, native: Any, shape: tuple[int, ...], dtype: Any, at: int = 0
+        self, session: Any, native: Any, shape: tuple[int, ...], dtype: Any, start: int = 0
     ) -> None:
         self.session = session
         self.native = native
         self.shape = shape
         self.dtype = np.dtype(dtype)
-        self.at = at
-        self.start = at // int(self.dtype.itemsize)  # in elements
+        self.start = start
+        self.at = start * int(self.dtype.itemsize)
         self.nbytes = bytes_of(shape, self.dtype)
 
     def _view(self, shape: tuple[int, ...], start: int) -> Self:
-        at = start * int(self.dtype.itemsize)
-        return type(self)(self.session, self.native, shape, self.dtype, at)
+        return type(self)(self.session, self.native, shape, self.dtype, start)
 
 
 class Facts(NamedTuple):

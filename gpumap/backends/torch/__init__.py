@@ -5,9 +5,10 @@ PyTorch is imported in the child that is asked, and by the first session: never 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.accelerators import Told, accelerator
+from gpumap.backends.accelerators import Told, accelerator, listed
 from gpumap.backends.frameworks import FrameworkBackend
 from gpumap.backends.numpy import cores
 from gpumap.backends.third_party import Cuda
@@ -81,14 +82,13 @@ def _accelerators(torch: Any, host: Host) -> tuple[list[Device], list[str]]:
     kind = next(kind for kind, row in KINDS.items() if row.alias == known.type)
     kind = Kind.ROCM if torch.version.hip else kind  # which PyTorch calls cuda
     ask = getattr(torch.get_device_module(known.type), "get_device_properties", lambda _: None)
-    devices, notes = [], []
-    for ordinal in range(torch.accelerator.device_count()):
-        try:
-            found = accelerator(NAME, kind, ordinal, _told(ask(ordinal), kind), host, cuda)
-            devices.append(_placed(found, f"{known.type}:{ordinal}"))
-        except Exception as error:  # noqa: BLE001 - whatever a driver's library raises
-            notes.append(f"{kind}{ordinal}: {error}")
-    return devices, notes
+
+    def asked(ordinal: int) -> Device:
+        found = accelerator(NAME, kind, ordinal, _told(ask(ordinal), kind), host, cuda)
+        return _placed(found, f"{known.type}:{ordinal}")
+
+    every = range(torch.accelerator.device_count())
+    return listed({f"{kind}{ordinal}": partial(asked, ordinal) for ordinal in every})
 
 
 def _placed(device: Device, place: str) -> Device:
