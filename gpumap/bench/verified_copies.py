@@ -21,7 +21,7 @@ from gpumap.dtypes import np
 from gpumap.engine.base import Iteration
 from gpumap.engine.verify import compared, fetch, is_hollow, parts, put
 from gpumap.errors import NoHostMemory, OutOfMemory
-from gpumap.machine.process_control import moved_to, pin
+from gpumap.machine.process_control import pin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ class Copies(Iteration):
     def renew(self) -> None:
         """Bind the calling thread to the core, if there is one and the system lets it."""
         if self._core and not self._before:
-            self._before = moved_to(self._core)
+            self._before = pin(self._core)
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:
         """Copy `iterations` times."""

@@ -14,31 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
 
-def pin(cpus: Iterable[int]) -> bool:
-    """Bind the calling thread, and no other, to exactly these processors; say whether it worked.
+def pin(cpus: Iterable[int]) -> set[int]:
+    """Bind the calling thread, and no other, to exactly these processors.
 
-    Where the system cannot pin (macOS) or refuses, the thread stays as it was.
+    Return where it could run before. Where the system cannot pin (macOS) or refuses, the thread
+    stays as it was, and there are none.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     if affinity is None:
-        return False
-    wanted, before = set(cpus), affinity(0)
+        return set()
+    wanted, before = set(cpus), set[int](affinity(0))
     try:
         os.sched_setaffinity(0, wanted)
     except (OSError, OverflowError, ValueError):
-        return False
+        return set()
     if affinity(0) == wanted:
-        return True
+        return before
     # The kernel drops processors that are not allowed without a word, and keeps the rest.
     os.sched_setaffinity(0, before)
-    return False
-
-
-def moved_to(cpus: Iterable[int]) -> set[int]:
-    """Bind the calling thread as `pin` does; return where it could run before, if that worked."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    before: set[int] = affinity(0) if affinity is not None else set()
-    return before if pin(cpus) else set()
+    return set()
 
 
 def unbind() -> None:
@@ -64,7 +58,6 @@ STUCK = 0.2  # seconds after which it does not end what is stuck in a call of it
 _PAUSE = 0.002
 _lock = threading.Lock()
 _adopting = 0  # how many have requested it
-_kept = False
 
 
 def prctl() -> Callable[[int, int], int] | None:
@@ -124,31 +117,26 @@ def adopting_orphans() -> Iterator[None]:
 
 def keep_orphans() -> None:
     """Be the parent of orphans to the end of this process, which calls `kill_orphans` then."""
-    global _kept
-    if not _kept:
-        _kept = True
-        _count(1)
+    _count(1)
 
 
 def kill_orphans() -> None:
-    """Kill what is left of all that was started, by a driver for example, if `keep` was called."""
-    if _kept:
+    """Kill what is left of all that was started, by a driver for example, if orphans came here."""
+    if _adopting:
         kill_children()
 
 
 def reap(pid: int, patience: float) -> None:
     """Wait until a child has ended; kill it where it has not within `patience` seconds."""
-    with suppress(ChildProcessError):
-        for last in (False, True):
-            until = time.monotonic() + patience
-            while not os.waitpid(pid, os.WNOHANG)[0]:
-                if time.monotonic() > until:
-                    break  # after a SIGKILL it is the kernel's, in a driver's call for example
-                time.sleep(_PAUSE)
-            else:
-                return
-            if not last:
-                os.kill(pid, signal.SIGKILL)
+    import psutil
+
+    with suppress(psutil.Error):  # after a SIGKILL it is the kernel's, in a driver's call say
+        child = psutil.Process(pid)
+        try:
+            child.wait(patience)
+        except psutil.TimeoutExpired:
+            child.kill()
+            child.wait(patience)
 
 
 def _count(change: int) -> None:
