@@ -21,6 +21,7 @@ from ctypes import CDLL, byref, c_int, create_string_buffer
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
 from gpumap.machine.topology import Tree, no_gpu, pci_address
 
@@ -157,8 +158,7 @@ def uuid_text(raw: bytes | None) -> str | None:
     """Return the sixteen bytes of a UUID as nvidia-smi writes them; None if they tell nothing."""
     if raw is None or len(raw) < _UUID or not any(raw[:_UUID]):
         return None
-    digits = raw[:16].hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+    return str(UUID(bytes=raw[:_UUID]))
 
 
 def _devices(library: Any) -> tuple[CudaDevice, ...]:

@@ -152,7 +152,7 @@ def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
     )
     facts = {name: value for name, value in asked if value is not _NONE}
     every = ask(library, _PROCESSES, handle)
-    seen = None if every is None else _seen(every)
+    seen = _seen(every)
     hidden = sum(one.pid != os.getpid() for one in every or ()) - len(seen or ())
     held = held_back(library, handle)
     return GpuHealth(gpu, facts, held, seen, hidden, _busy(library, handle))
@@ -334,7 +334,8 @@ class Gpus:
             if handle is None:
                 yield GpuUse(device, None, None)
             else:
-                yield GpuUse(device, _busy(self._nvml, handle), processes_on(self._nvml, handle))
+                listed = ask(self._nvml, _PROCESSES, handle)
+                yield GpuUse(device, _busy(self._nvml, handle), _seen(listed))
 
     def look(self, since: int) -> dict[str, GpuLook]:
         """Return each device that answers; shares are of the time after `since`, in microseconds.
@@ -383,17 +384,14 @@ def held_back(library: Any, handle: Any) -> tuple[str, ...] | None:
     return tuple(_HELD_BACK.get(b, f"reason {b:#x}") for b in places if b & bits & ~_HIDDEN)
 
 
-def processes_on(library: Any, handle: Any) -> tuple[GpuProcess, ...] | None:
-    """Return who else computes there, of those that this process can see.
+def _seen(listed: Iterable[Any] | None) -> tuple[GpuProcess, ...] | None:
+    """Return who else computes on a device, of those that this process can see.
 
     NVML's numbers are the host's: in a container this process has another one, and no folder
     of that name. A process that is not visible shows in the share of time, not by its number.
     """
-    listed = ask(library, _PROCESSES, handle)
-    return None if listed is None else _seen(listed)
-
-
-def _seen(listed: Iterable[Any]) -> tuple[GpuProcess, ...]:
+    if listed is None:
+        return None
     own = os.getpid()
     others = (p for p in listed if p.pid != own and Path(f"/proc/{p.pid}").exists())
     return tuple(GpuProcess(p.pid, _memory(p.usedGpuMemory)) for p in others)

@@ -314,15 +314,9 @@ def _online(tree: Tree) -> tuple[int, ...]:
 
 def _nodes(tree: Tree) -> dict[int, int]:
     """Return the NUMA node of each processor; nodes of memory alone have none."""
-    numbers = (
-        number(name.removeprefix("node")) for name in tree.names(_NODE) if name[:4] == "node"
-    )
-    return {
-        cpu: node
-        for node in numbers
-        if node is not None
-        for cpu in tree.cpus(f"{_NODE}/node{node}/cpulist")
-    }
+    numbers = (number(name.removeprefix("node")) for name in tree.names(_NODE))
+    nodes = (node for node in numbers if node is not None)
+    return {cpu: node for node in nodes for cpu in tree.cpus(f"{_NODE}/node{node}/cpulist")}
 
 
 def _cpu(tree: Tree, index: int, node: int | None) -> Cpu:
