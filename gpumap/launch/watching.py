@@ -207,14 +207,10 @@ class Watch:
 
     # --- processes
 
-    def _children(self) -> set[int]:
-        """Return the children of this process, by all of its threads."""
-        own = usage.process(self._root, os.getpid())
-        return set(own.children) if own else set()
-
     def _walk(self) -> dict[int, usage.ProcessSnapshot]:
-        """Return the processes that live, below those that were added."""
-        waiting = [*self._roots, *self._children()]
+        """Return the processes that live, below those that were added and below this one."""
+        own = usage.process(self._root, os.getpid())
+        waiting = [*self._roots, *(own.children if own else ())]
         found: dict[int, usage.ProcessSnapshot] = {}
         while waiting:
             pid = waiting.pop()
