@@ -113,7 +113,7 @@ def probe_in_child(name: str, host: Host, install: str, *, framework: bool = Fal
     first = min(host.imports, host.patience)
     job = json.dumps(host.opens)
     late = _Late(first, host.patience)
-    child = in_child("gpumap.backends.probe", (name,), host.env, math.inf, job, late)
+    child = run_child(*own_module("gpumap.backends.probe", (name,), host.env), math.inf, job, late)
     imported, *lines = child.answer.split("\n")[:-1] or [""]  # that are whole
     early = framework and not imported and child.code is None
     wrong = _unimported(name, first, host.patience) if early else None
@@ -185,30 +185,13 @@ def _unimported(name: str, limit: float, most: float) -> tuple[str, str, ProbeCo
     return f"its import did not end within {limit:g} s", fix, "no-answer"
 
 
-def in_child(
-    module: str,
-    words: tuple[str, ...],
-    env: Mapping[str, str],
-    time_limit: float,
-    job: str = "",
-    over: Over = lambda *_: False,
-) -> Ended:
-    """Run a module of gpumap's own, which writes its answer to the descriptor in its last argument.
-
-    Args:
-        module: its full name.
-        words: its arguments before the descriptor.
-        env: its environment.
-        time_limit: seconds, after which it is killed with what it has started; those in which it
-            waited for a core do not count.
-        job: what it can read from its stdin.
-        over: called repeatedly with its output so far, and how long it has waited for a core; True
-            ends it before its time.
-    """
+def own_module(
+    name: str, words: Sequence[str], env: Mapping[str, str]
+) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Return the command and the environment for `run_child` of a module of gpumap's own."""
     path = os.pathsep.join(p for p in (str(_PACKAGE_ROOT), env.get("PYTHONPATH", "")) if p)
     # -P: a json.py or pyopencl.py in the user's folder is not what is requested
-    command = (sys.executable, "-P", "-m", module, *words)
-    return run_child(command, {**env, "PYTHONPATH": path}, time_limit, job, over)
+    return (sys.executable, "-P", "-m", name, *words), {**env, "PYTHONPATH": path}
 
 
 def run_child(
@@ -221,6 +204,15 @@ def run_child(
     """Run a program that writes its answer to the descriptor whose number is its last argument.
 
     What it prints is kept up to a limit. Raises OSError where it cannot be started.
+
+    Args:
+        command: the program, and its arguments before the descriptor.
+        env: its environment.
+        time_limit: seconds, after which it is killed with what it has started; those in which it
+            waited for a core do not count.
+        job: what it can read from its stdin.
+        over: called repeatedly with its output so far, and how long it has waited for a core; True
+            ends it before its time.
     """
     mark = f"{_MARK}={os.urandom(16).hex()}"
     key, _, value = mark.partition("=")

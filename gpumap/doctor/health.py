@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.probe import answering, in_child
+from gpumap.backends.probe import answering, own_module, run_child
 from gpumap.doctor.evidence import Health, lacking_lanes
 from gpumap.doctor.fixes import checked
 from gpumap.machine.cuda import driver
@@ -43,7 +43,7 @@ def query(env: Mapping[str, str], limit: float, *words: str) -> Health:
         limit: seconds.
         words: "cuda": ask the CUDA driver too, which may take seconds for each GPU.
     """
-    child = in_child("gpumap.doctor.health", words, env, limit)
+    child = run_child(*own_module("gpumap.doctor.health", words, env), limit)
     if child.code is None:
         return Health(silent=f"it did not answer within {limit:.3g} s", hangs=True)
     try:

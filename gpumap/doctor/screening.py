@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import TYPE_CHECKING, Literal
 
-from gpumap.backends.probe import in_child
+from gpumap.backends.probe import own_module, run_child
 from gpumap.doctor.fixes import checked
 from gpumap.model import Estimate, Reason
 from gpumap.model.io import plain, typed
@@ -131,8 +131,8 @@ class DeviceRun:
         left = self._end - time.monotonic()
         self._doing, self._read = ("open", None, None), 0
         self._since, self._starved = time.monotonic(), 0.0
-        child = in_child("gpumap.doctor.screening_child", (), self._env, left, self._job(left),
-                         self._over)  # fmt: skip
+        program = own_module("gpumap.doctor.screening_child", (), self._env)
+        child = run_child(*program, left, self._job(left), self._over)
         self._take_lines(child.answer)
         if not self._complete:
             self._lose(self._doing, self._why(child))

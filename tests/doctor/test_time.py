@@ -40,7 +40,7 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
     """
     clock = Clock()
 
-    def child(_module, _words, _env, _limit, job, over):
+    def child(_command, _env, _limit, job, over):
         start, text = clock.now, ""
         for one in json.loads(job)["names"]:
             text += json.dumps({"begin": ["open", one["name"], None]}) + "\n"
@@ -55,7 +55,7 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
         return Ended(text + json.dumps({"end": True}) + "\n", 0, "")
 
     monkeypatch.setattr(screening, "time", clock)
-    monkeypatch.setattr(screening, "in_child", child)
+    monkeypatch.setattr(screening, "run_child", child)
     results = []
     screening.DeviceRun(bindings, {}, "doctor", seconds, seconds, results.append).run()
     assert clock.now <= seconds + 0.2
