@@ -293,13 +293,15 @@ class Session(ABC):
         self._fitting(kernel, arguments, size)
         raise NotImplementedError(kernel, arguments, size)
 
-    def _fitting(self, kernel: str, arguments: Sequence[Any], size: int) -> Kernel:
-        """Return a kernel that can be called so; raises Unsupported, ValueError."""
-        known = kernel_named(kernel, self)
+    def _fitting(self, kernel: str, arguments: Sequence[Any], size: int) -> tuple[Kernel, Any]:
+        """Return a kernel that can be called so, and its type; raises Unsupported, ValueError."""
+        from gpumap.kernels import KERNELS
+
+        if (known := KERNELS.get(kernel)) is None:
+            raise Unsupported(f'there is no kernel "{kernel}" on {self.device.ref}')
         require(self, "kernels", f"the kernel {kernel}")
-        known.element(arguments, size)
         known.constants(arguments, size)
-        return known
+        return known, known.element(arguments, size)
 
     @abstractmethod
     def mark(self) -> Any:
@@ -464,15 +466,6 @@ def check_reshape(before: tuple[int, ...], after: tuple[int, ...]) -> None:
     """Raise ValueError unless both shapes have the same number of elements."""
     if min(after, default=0) < 0 or prod(before) != prod(after):
         raise ValueError(f"{before} cannot be seen as {after}")
-
-
-def kernel_named(name: str, session: Session) -> Kernel:
-    """Return a kernel of the table, or raise `Unsupported` where there is none of that name."""
-    from gpumap.kernels import KERNELS
-
-    if name not in KERNELS:
-        raise Unsupported(f'there is no kernel "{name}" on {session.device.ref}')
-    return KERNELS[name]
 
 
 def pageable(shape: tuple[int, ...], dtype: Any) -> Array:

@@ -135,7 +135,7 @@ class NumpySession(Session):
         self, kernel: str, *arguments: NativeBuffer | float, size: int
     ) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
-        known = self._fitting(kernel, arguments, size)
+        known, _ = self._fitting(kernel, arguments, size)
         natives = [a.native if isinstance(a, NativeBuffer) else a for a in arguments]
         views = known.reference_views(natives, size)
         return partial(self._queue, partial(self._function(known), *views))

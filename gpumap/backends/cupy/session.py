@@ -21,7 +21,6 @@ from gpumap.backends.base import (
     bytes_of,
     check_copy,
     check_download,
-    kernel_named,
 )
 from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, peak
 from gpumap.backends.device_clock import DeviceClock
@@ -129,8 +128,7 @@ class CupySession(StreamSession):
 
     def prepare(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would, with its arguments as CUDA takes them."""
-        known = kernel_named(kernel, self)
-        dtype = known.element(arguments, size)
+        known, dtype = self._fitting(kernel, arguments, size)
         numbers = {"count": np.uint64, "scalar": dtype.type}
         pairs = zip(known.arguments, arguments, strict=True)
         given = [numbers[kind](given) if kind in numbers else given for kind, given in pairs]

@@ -217,7 +217,7 @@ class FakeSession(Session):
 
     def prepare(self, kernel: str, *arguments: FakeBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
-        known = self._fitting(kernel, arguments, size)
+        known, _ = self._fitting(kernel, arguments, size)
         buffers = [a for a in arguments if isinstance(a, FakeBuffer)]
         nbytes = buffers[0].nbytes if buffers else 0
 

@@ -94,7 +94,7 @@ class JaxSession(PlainMarks):
 
     def prepare(self, kernel: str, *arguments: JaxBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would: a program of the operations it is made of."""
-        queue = prepared(self._fitting(kernel, arguments, size), arguments, size)
+        queue = prepared(self._fitting(kernel, arguments, size)[0], arguments, size)
 
         def queued() -> None:
             with third_party_errors(self.device):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from gpumap.backends.base import EventMark, Product, Session, bytes_of, check_copy, kernel_named
+from gpumap.backends.base import EventMark, Product, Session, bytes_of, check_copy
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.pyopencl.launch import (
     Facts,
@@ -154,8 +154,7 @@ class PyopenclSession(Session):
         self, name: str, arguments: Sequence[PyopenclBuffer | float], size: int
     ) -> list[Launch]:
         """Return the launches of a kernel: one, none without a result, two for a long reduction."""
-        kernel = kernel_named(name, self)
-        dtype = kernel.element(arguments, size)
+        kernel, dtype = self._fitting(name, arguments, size)
         if not size and kernel.group is None:
             return []
         if (parts := kernel.parts(size)) == 1:

@@ -124,7 +124,7 @@ class TorchSession(StreamSession):
         self, kernel: str, *arguments: TorchBuffer | float, size: int
     ) -> Callable[[], None]:
         """Return what queues a kernel as `run` would: the operations that it is made of."""
-        known = self._fitting(kernel, arguments, size)
+        known, _ = self._fitting(kernel, arguments, size)
         natives = [a.native if isinstance(a, TorchBuffer) else a for a in arguments]
         job = partial(FUNCTIONS[kernel], *known.reference_views(natives, size))
 
