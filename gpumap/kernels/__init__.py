@@ -170,9 +170,7 @@ def _arithmetic() -> Iterator[Kernel]:
     yield Kernel("sum", ("buffer", "short"), _sum, GROUP)
 
 
-# --- training: functions that the hosts of asynchronous workers call too
-
-_TRAINING: list[Kernel] = []
+# --- training
 
 
 def in_parts(function: Callable[..., None]) -> Callable[..., None]:
@@ -191,18 +189,6 @@ def in_parts(function: Callable[..., None]) -> Callable[..., None]:
     return by_parts
 
 
-def _by_parts(*kinds: Argument) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a kernel of training of such a function. `kinds` are those of the kernel's arguments."""
-
-    def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        made = in_parts(function)
-        _TRAINING.append(Kernel(function.__name__, kinds, made, file="training.c"))
-        return made
-
-    return decorated
-
-
-@_by_parts("buffer", "buffer")
 def sigmoid(a: Any, out: Any) -> None:
     """Write 1 / (1 + e^-a)."""
     np.exp(np.negative(a, out=out), out=out)
@@ -210,13 +196,11 @@ def sigmoid(a: Any, out: Any) -> None:
     np.divide(1, out, out=out, dtype=out.dtype)
 
 
-@_by_parts("buffer", "buffer", "buffer")
 def relu_back(a: Any, d: Any, out: Any) -> None:
     """Write d where the activation a is above 0, and else 0."""
     out[:] = np.where(a > 0, d, d.dtype.type(0))  # a product would make NaN of infinity
 
 
-@_by_parts("buffer", "buffer", "buffer")
 def tanh_back(a: Any, d: Any, out: Any) -> None:
     """Write d (1 - a^2), a the activation."""
     slope = a * a
@@ -225,20 +209,17 @@ def tanh_back(a: Any, d: Any, out: Any) -> None:
     out[:] = -slope
 
 
-@_by_parts("buffer", "buffer", "scalar", "buffer")
 def residual(a: Any, b: Any, scale: float, out: Any) -> None:
     """Write (a - b) scale."""
     np.subtract(a, b, out=out)
     out *= _as(out, scale)
 
 
-@_by_parts("buffer", "buffer", "scalar")
 def sgd(w: Any, g: Any, rate: float) -> None:
     """Take rate g from w."""
     w -= _as(g, rate) * g
 
 
-@_by_parts("buffer", "buffer", "buffer", "buffer", *("scalar",) * 4)
 def adam(
     w: Any, m: Any, v: Any, g: Any, rate: float, first: float, second: float, epsilon: float
 ) -> None:
@@ -266,11 +247,22 @@ def _as(array: Any, number: float) -> Any:
     return array.dtype.type(number)
 
 
+_TRAINING: dict[Callable[..., None], tuple[Argument, ...]] = {
+    sigmoid: ("buffer",) * 2,
+    relu_back: ("buffer",) * 3,
+    tanh_back: ("buffer",) * 3,
+    residual: ("buffer", "buffer", "scalar", "buffer"),
+    sgd: ("buffer", "buffer", "scalar"),
+    adam: (*("buffer",) * 4, *("scalar",) * 4),
+}
 KERNELS = {
     kernel.name: kernel
     for kernel in (
         *_arithmetic(),
-        *_TRAINING,
+        *(
+            Kernel(made.__name__, kinds, in_parts(made), file="training.c")
+            for made, kinds in _TRAINING.items()
+        ),
         Kernel("fill", ("buffer", "scalar"), _fill),
         Kernel(
             "chain",
