@@ -314,7 +314,7 @@ class Context:
         out = self._memory.empty(target, shape, arrays[0].dtype)
         queue = self._sessions.get(target, self._host)
         if out.size or target == HOST:
-            with self._tracer.around(name, target, "operation", queue, out):
+            with self._tracer.around(name, target, queue, out):
                 job(queue, given, out.held)
         return out
 

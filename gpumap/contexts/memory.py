@@ -70,7 +70,7 @@ class Memory:
         out = self.empty(target, source.shape, source.dtype)
         session = self._sessions[target]
         if out.size:
-            with self._tracer.around("upload", target, "transfer", session, out, implicit=implicit):
+            with self._tracer.around("upload", target, session, out, implicit=implicit):
                 session.upload(source, out.held)
             session.synchronize()
         return out
@@ -80,9 +80,7 @@ class Memory:
         destination = np.empty(array.shape, array.dtype)
         place, session = array.target, self._sessions[array.target]
         if array.size:
-            with self._tracer.around(
-                "download", place, "transfer", session, array, implicit=implicit
-            ):
+            with self._tracer.around("download", place, session, array, implicit=implicit):
                 session.download(array.held, destination)
             session.synchronize()
         return destination
@@ -92,7 +90,7 @@ class Memory:
         out = self.empty(target, array.shape, array.dtype)
         way, session = f"{array.target}->{target}", self._sessions[array.target]
         session.wait(self._sessions[target].mark())  # a copy does, and that is no cost of it
-        with self._tracer.around("copy", way, "transfer", session, out, implicit=implicit):
+        with self._tracer.around("copy", way, session, out, implicit=implicit):
             session.copy(array.held, out.held)
         return out
 
@@ -158,34 +156,31 @@ class Tracer:
 
     def __init__(self, clock: Clock) -> None:
         self.origin = clock.now()
-        self._queued: list[_Queued | TraceEvent] = []
+        self._queued: list[_Queued] = []
+        self._resolved: list[TraceEvent] = []  # the first of them
 
     @contextmanager
     def around(
-        self,
-        name: str,
-        device: str,
-        kind: What,
-        queue: Queue,
-        made: Any,
-        *,
-        implicit: bool = False,
+        self, name: str, device: str, queue: Queue, made: Any, *, implicit: bool | None = None
     ) -> Iterator[None]:
-        """Note what is queued inside the `with`, and the array that it makes."""
+        """Note what is queued inside the `with`, and the array that it makes.
+
+        `implicit`: False of a transfer that the program requests, True of one that an operation
+        needs; None of an operation.
+        """
         start = queue.mark()
         yield
         stop = queue.mark()
-        what = (name, device, kind, made.nbytes, made.shape, implicit)
+        kind: What = "operation" if implicit is None else "transfer"
+        what = (name, device, kind, made.nbytes, made.shape, bool(implicit))
         self._queued.append(_Queued(what, queue, start, stop, _line()))
 
     def events(self) -> list[TraceEvent]:
         """Return every event so far, in the order of queueing; waits for those that run."""
-        self._queued = [self._resolved(one) for one in self._queued]
-        return [one for one in self._queued if isinstance(one, TraceEvent)]
+        self._resolved += map(self._event, self._queued[len(self._resolved) :])
+        return list(self._resolved)
 
-    def _resolved(self, one: _Queued | TraceEvent) -> TraceEvent:
-        if isinstance(one, TraceEvent):
-            return one
+    def _event(self, one: _Queued) -> TraceEvent:
         start, stop = self._moment(one.queue, one.start), self._moment(one.queue, one.stop)
         if start is not None and stop is not None:
             stop = max(start, stop)
