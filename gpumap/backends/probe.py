@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.backends import load
 from gpumap.backends.base import Backend, Host
-from gpumap.extras import pip
+from gpumap.extras import install, pip
 from gpumap.machine import process_control
 from gpumap.model import Device, Probe, replace
 from gpumap.model.io import plain, typed
@@ -58,20 +58,23 @@ class Ended(NamedTuple):
 class ProbedBackend(Backend):
     """A backend whose library is asked in a child process: a driver may crash, hang or lie."""
 
-    framework = False  # the import of its library alone takes seconds
+    framework = False  # called as its distribution; the import alone takes seconds, or never ends
     _error: Exception | None = None  # of its import: a second one would say something else
 
     def probe(self) -> Probe:
         """Ask a child process what is there."""
         return probe_in_child(self.name, self._host, self.install(), framework=self.framework)
 
-    @abstractmethod
     def install(self) -> str:
-        """Return the line that installs its library."""
+        """Return the line that installs its library: of a framework the extra of that name."""
+        return install(self.name)
 
-    def repair(self, error: Exception) -> str:  # noqa: ARG002 - for those that know
-        """Return what to do about an error of its library."""
-        return self.install()
+    def _repair(self, error: Exception) -> str:
+        """Return what to do about an error of its library: to install it, or a framework anew."""
+        if not self.framework or isinstance(error, ModuleNotFoundError):
+            return self.install()
+        again = pip("install", "--force-reinstall", self.name)  # else pip leaves it as it is
+        return f"{again}; or see the variables that it reads"
 
     def library(self) -> Any:
         """Import its library, set as gpumap needs it; raises what that does."""
@@ -92,7 +95,7 @@ class ProbedBackend(Backend):
                 return self.found()
             except Exception as raised:  # noqa: BLE001 - as above
                 error = raised
-        return unloadable(self.name, error, self.repair(error))
+        return unloadable(self.name, error, self._repair(error))
 
     @abstractmethod
     def found(self) -> Probe:

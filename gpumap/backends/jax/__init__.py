@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.accelerators import Told, accelerator, listed
-from gpumap.backends.frameworks import FrameworkBackend
 from gpumap.backends.numpy import cores
+from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import Cuda
 from gpumap.errors import AbsentError
 from gpumap.extras import install, pip
@@ -34,10 +34,11 @@ _FEATURES: frozenset[Feature] = frozenset(
 )
 
 
-class JaxBackend(FrameworkBackend):
+class JaxBackend(ProbedBackend):
     """JAX on the accelerators that this process may see, and on its processors."""
 
     name = NAME
+    framework = True
     kinds = frozenset(kind for kind, row in KINDS.items() if NAME in row.backends) | {Kind.CPU}
 
     def library(self) -> Any:

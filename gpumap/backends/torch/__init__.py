@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.accelerators import Told, accelerator, listed
-from gpumap.backends.frameworks import FrameworkBackend
 from gpumap.backends.numpy import cores
+from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import Cuda
 from gpumap.dtypes import has_bfloat16
 from gpumap.kinds import KINDS, Kind
@@ -35,10 +35,11 @@ _FEATURES: dict[str, frozenset[Feature]] = {
 }
 
 
-class TorchBackend(FrameworkBackend):
+class TorchBackend(ProbedBackend):
     """PyTorch on the accelerators that this process may see, and on its cores."""
 
     name = NAME
+    framework = True
     kinds = frozenset(kind for kind, row in KINDS.items() if row.alias) | {Kind.CPU}
 
     def found(self) -> Probe:
