@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from functools import cache
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpumap.doctor import hardware, usage
@@ -144,14 +145,8 @@ def _diagnosis(known: Evidence, named: MapName) -> Diagnosis:
         active = [each for each in active if not each[0].rule.last]
     active.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].rule.verdict)))
     verdict: DoctorVerdict = active[0][0].rule.verdict if active else _USED
-    return Diagnosis(
-        named.name,
-        named.requested,
-        verdict,
-        _evidence(named),
-        tuple(_finding(cause, sign) for cause, sign in active),
-        dict(named.figures),
-    )
+    findings, figures = tuple(starmap(_finding, active)), dict(named.figures)
+    return Diagnosis(named.name, named.requested, verdict, _evidence(named), findings, figures)
 
 
 def _active(known: Evidence, named: MapName) -> Iterator[tuple[Cause, Texts]]:

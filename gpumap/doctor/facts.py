@@ -176,8 +176,7 @@ class Facts:
     @cached_property
     def native_cuda(self) -> Version:
         """Return the newest CUDA that a driver of this version comes with."""
-        entry = row(tables()["driver"], self.number("driver")[:1])
-        return version(entry)
+        return version(row(tables()["driver"], self.number("driver")[:1]))
 
     @cached_property
     def gpu(self) -> str:
@@ -256,16 +255,6 @@ class Facts:
         }
         return {key: value[:_LONGEST] for key, value in (raw | known).items()}
 
-    @cached_property
-    def visible(self) -> str | None:
-        """Return CUDA_VISIBLE_DEVICES; None where it is not set, or not known."""
-        return self.env.get("CUDA_VISIBLE_DEVICES")
-
-    def path(self) -> str:
-        """Return the folders of LD_LIBRARY_PATH that hold libraries of NVIDIA's."""
-        every = re.split(r"[:;]", self.env.get("LD_LIBRARY_PATH", ""))
-        return ":".join(p for p in every if re.search(r"cuda|cudnn|nccl|nvidia", p.lower()))
-
 
 def matching(pattern: str, packages: Mapping[str, object]) -> Iterator[str]:
     """Yield installed packages that match a name, or a prefix with a star."""
@@ -313,11 +302,6 @@ class Match(NamedTuple):
     names: tuple[str, ...] = ()
 
 
-@cache
-def _signs() -> Any:
-    return shipped("gpumap.doctor", "signs.toml", lambda raw: raw["sign"])
-
-
 def printed(facts: Facts) -> Iterator[Match]:
     """Yield each cause that matches the output of programs."""
     for code in patterns():
@@ -336,7 +320,7 @@ def signs(facts: Facts) -> Iterator[Match]:
         texts = ((known.get(key), pattern) for key, pattern in keys.items())
         return [t is not None and bool(re.search(p, t, re.IGNORECASE)) for t, p in texts]
 
-    for row in _signs():
+    for row in shipped("gpumap.doctor", "signs.toml", dict)["sign"]:
         if all(holds(row["when"])) and not any(holds(row.get("unless", {}))):
             certain = "sure" in row and all(holds(row["sure"]))
             text = re.sub(r"\{([\w.-]+)\}", lambda each: known.get(each[1], ""), row["what"])

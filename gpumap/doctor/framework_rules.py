@@ -78,7 +78,7 @@ def _compatibility(facts: Facts) -> Iterator[Match]:
 
 def hidden(facts: Facts) -> Iterator[Match]:
     """Find variables that hide every device, or name one that is not there."""
-    text = facts.visible
+    text = facts.env.get("CUDA_VISIBLE_DEVICES")
     if facts.vendor == "amd" or any(name in facts.env for name in _HIP):
         yield from _hip(facts)
     elif text is not None and text.strip().lower() in _HIDING:
@@ -113,9 +113,9 @@ def _visible(facts: Facts, text: str) -> Iterator[Match]:
 
 def _hip(facts: Facts) -> Iterator[Match]:
     """Judge the variables of ROCm: HIP counts what ROCR left over, and reads CUDA's variable."""
-    given = {n: facts.env[n] for n in (*_HIP, "GPU_DEVICE_ORDINAL") if n in facts.env}
-    if facts.visible is not None and facts.vendor == "amd":
-        given["CUDA_VISIBLE_DEVICES"] = facts.visible
+    of_amd = ("CUDA_VISIBLE_DEVICES",) if facts.vendor == "amd" else ()
+    read = (*_HIP, "GPU_DEVICE_ORDINAL", *of_amd)
+    given = {name: facts.env[name] for name in read if name in facts.env}
     shown = ", ".join(f'{name}="{value}"' for name, value in given.items())
     there = facts.count("gpu_count")
     numbers = [int(n) for v in given.values() for n in v.split(",") if n.strip().isdecimal()]
@@ -183,7 +183,8 @@ def _other_major(facts: Facts) -> Iterator[Match]:
 
 def library_path(facts: Facts) -> Iterator[Match]:
     """Find folders that make the loader prefer other copies of CUDA's libraries."""
-    path = facts.path()
+    every = re.split(r"[:;]", facts.env.get("LD_LIBRARY_PATH", ""))
+    path = ":".join(p for p in every if re.search(r"cuda|cudnn|nccl|nvidia", p.lower()))
     if not path:
         return
     wheels = any(name.startswith("nvidia-") for name in facts.packages)
@@ -211,7 +212,7 @@ def kernels(facts: Facts) -> Iterator[Match]:
         yield from _listed_kernels(card, built, facts)
     elif card:
         yield from _by_release(card, facts)
-    if facts.vendor != "amd" and not facts.gfx and not card and prints(facts, "no-kernel"):
+    elif prints(facts, "no-kernel"):
         yield Match("GM509", "the build has no kernel for this device; its capability is not known")
 
 

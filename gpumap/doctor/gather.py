@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _VARIABLES = (*VARIABLES, "THEANO_GPU_IS_ALREADY_ACTIVE")
 BUSY = 0.5  # cores that others may use before their load is read again
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
-_NUMBERED = ("nvidia", "renderD")  # dev/nvidia0, dev/dri/renderD128
+_NUMBERED = ("dev/nvidia[0-9]*", "dev/dri/renderD[0-9]*")
 
 
 def configuration(cwd: str, source: MapText | None, inventory: Inventory) -> Evidence:
@@ -155,10 +155,8 @@ def _measured(named: MapName, results: Sequence[StepResult]) -> MapName:
 
 def denied(tree: Tree) -> tuple[str, ...]:
     """Return the existing device files that this process may not open."""
-    numbered = [f"dev/{name}" for name in tree.names("dev") if name[6:].isdecimal()]
-    numbered += [f"dev/dri/{name}" for name in tree.names("dev/dri") if name[7:].isdecimal()]
-    files = (*_FILES, *(path for path in numbered if path.rpartition("/")[2].startswith(_NUMBERED)))
-    paths = (tree.root / path for path in files)
+    numbered = (path for name in _NUMBERED for path in sorted(tree.root.glob(name)))
+    paths = (*(tree.root / name for name in _FILES), *numbered)
     return tuple(str(p) for p in paths if p.exists() and not os.access(p, os.R_OK | os.W_OK))
 
 

@@ -28,6 +28,7 @@ _GPU_BUSY = 0.1  # share of a GPU's time that others have
 _NO_LIBRARY: tuple[Lack, ...] = ("no-library", "no-module")
 _NOT_LOADED: tuple[Lack, ...] = ("no-module", "unloadable")
 _BUSY = 0.5  # cores
+_UNSEEN = "processes that are not visible from here"
 _CRASHED = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS, LD_LIBRARY_PATH"
 
 
@@ -84,10 +85,6 @@ def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> 
     return _library(_failed(known, named, asking), otherwise=_CRASHED)
 
 
-def _about(probe: Probe) -> str:
-    return f"{probe.name}: {probe.reason or ''}"
-
-
 def _hidden(known: Evidence, named: MapName) -> Texts | None:
     if not _is_cuda(named):
         return _renumbered(known, named)
@@ -140,9 +137,8 @@ def _driver_fails(known: Evidence, named: MapName) -> Texts | None:
     if not _cuda_without(known, named) or driver is None:
         return None
     probe = next((p for p in _driving(known, named.kind) if p.reason and p.fix), None)
-    answer = (
-        f"cuInit answers {driver.status}" if driver.status not in (0, NO_DEVICE) else nvml or ""
-    )
+    failing = driver.status not in (0, NO_DEVICE)
+    answer = f"cuInit answers {driver.status}" if failing else nvml
     if not answer:
         return None
     if probe is None or probe.lack == "no-library":
@@ -182,7 +178,7 @@ def _library(
 ) -> Texts | None:
     if probe is None:
         return None
-    return {"what": _about(probe), "fix": advice or probe.fix or otherwise}
+    return {"what": f"{probe.name}: {probe.reason or ''}", "fix": advice or probe.fix or otherwise}
 
 
 def _mig(known: Evidence, named: MapName) -> Texts | None:
@@ -214,8 +210,7 @@ def _memory_full(_: Evidence, named: MapName) -> Texts | None:
     if free is None or free >= _LITTLE:
         return None
     total = named.device.memory_total if named.device else None
-    what = f"{units.memory(free)} of {units.memory(total)} are free"
-    return {"what": what}
+    return {"what": f"{units.memory(free)} of {units.memory(total)} are free"}
 
 
 def _gpu_busy(known: Evidence, named: MapName) -> Texts | None:
@@ -225,7 +220,7 @@ def _gpu_busy(known: Evidence, named: MapName) -> Texts | None:
     gpu = known.nvidia.of(device)
     if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
         return None
-    who = ", ".join(known.nvidia.users(gpu)[:3]) or "processes that are not visible from here"
+    who = ", ".join(known.nvidia.users(gpu)[:3]) or _UNSEEN
     return {"who": who, "share": f"{gpu.busy:.0%}"}
 
 
@@ -329,11 +324,7 @@ def _busy(known: Evidence, named: MapName) -> Texts | None:
     if load.cores < _BUSY:
         return None
     who = ", ".join(f"pid {one.pid} ({one.name})" for one in load.processes)
-    return {
-        "cores": f"{load.cores:.2f}",
-        "of": str(load.of),
-        "who": who or "processes that are not visible from here",
-    }
+    return {"cores": f"{load.cores:.2f}", "of": str(load.of), "who": who or _UNSEEN}
 
 
 def _numa(known: Evidence, named: MapName) -> Texts | None:

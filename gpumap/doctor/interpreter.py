@@ -281,14 +281,11 @@ def _groups() -> list[str]:
     """Return those of ROCm's groups that this process is in."""
     import grp
 
-    mine = set(os.getgroups())
-    groups = []
+    mine, groups = os.getgroups(), []
     for name in _GROUPS:
-        try:
+        with suppress(KeyError):  # there is none of that name
             if os.geteuid() == 0 or grp.getgrnam(name).gr_gid in mine:
                 groups.append(name)
-        except KeyError:
-            continue
     return groups
 
 

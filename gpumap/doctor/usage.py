@@ -29,7 +29,6 @@ LAUNCH = 1e-3  # seconds: a launch takes 5 to 100 us on sound devices
 COPYING = 1e9  # B/s: a link of four lanes of 2003
 FAR = 4.0  # times as long: twice the bytes at half the rate, as on any sound device, is 2
 SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
-_DOUBLE = ("float64",)
 
 
 def _bad_map(known: Evidence, _: MapName) -> Texts | None:
@@ -129,13 +128,10 @@ def _blocking(known: Evidence, named: MapName) -> Texts | None:
 
 
 def _one_device(known: Evidence, named: MapName) -> Texts | None:
-    devices = {one.device.id for one in known.names if one.device is not None}
-    several = [one for one in known.names if one.device is not None]
-    if named.device is None or len(several) < len(known.names) or len(several) == 1:
+    count, devices = len(known.names), {one.device and one.device.id for one in known.names}
+    if named.device is None or count == 1 or len(devices) > 1:
         return None
-    if len(devices) > 1:
-        return None
-    return {"count": str(len(several)), "device": cut(str(named.device.ref))}
+    return {"count": str(count), "device": cut(str(named.device.ref))}
 
 
 def _unreadable(known: Evidence, _: MapName) -> Texts | None:
@@ -171,7 +167,7 @@ def _float64(known: Evidence, named: MapName) -> Texts | None:
         return None
     if chosen is None and not theanos:
         return None
-    if chosen is not None and chosen.value.strip() not in _DOUBLE:
+    if chosen is not None and chosen.value.strip() != "float64":
         return None
     what = f"floatX=float64 ({chosen.origin})" if chosen else "floatX is not set: it is float64"
     return _far_slower(what, named)
