@@ -159,14 +159,9 @@ def inside(place: Place, cores: tuple[int, ...], seen: Visible) -> str:
 
 def numbered(rank: int, ranks: int, port: int) -> dict[str, str]:
     """Return the variables of a rank, as torchrun sets them."""
-    return {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    own = dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank))
+    own |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(ranks))
+    return own | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 def environment(places: Sequence[Place], token: str, given: Mapping[str, str]) -> dict[str, str]:

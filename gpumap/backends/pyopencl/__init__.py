@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -263,10 +264,8 @@ def _pci(native: Any) -> str | None:
     import pyopencl as cl
 
     for read in (_pci_nvidia, _pci_amd):
-        try:
+        with suppress(cl.Error, AttributeError):  # another vendor's query
             return read(native)
-        except (cl.Error, AttributeError):
-            continue  # another vendor's query
     return None
 
 
