@@ -255,25 +255,18 @@ _TRAINING: dict[Callable[..., None], tuple[Argument, ...]] = {
     sgd: ("buffer", "buffer", "scalar"),
     adam: (*("buffer",) * 4, *("scalar",) * 4),
 }
-KERNELS = {
-    kernel.name: kernel
-    for kernel in (
-        *_arithmetic(),
-        *(
-            Kernel(made.__name__, kinds, in_parts(made), file="training.c")
-            for made, kinds in _TRAINING.items()
-        ),
-        Kernel("fill", ("buffer", "scalar"), _fill),
-        Kernel(
-            "chain",
-            ("matrix", "matrix", "matrix", "matrix"),
-            _chain,
-            file="chain.c",
-            constants=_chain_constants,
-            grain=512,
-        ),
+
+
+def _others() -> Iterator[Kernel]:
+    for made, kinds in _TRAINING.items():
+        yield Kernel(made.__name__, kinds, in_parts(made), file="training.c")
+    yield Kernel("fill", ("buffer", "scalar"), _fill)
+    yield Kernel(
+        "chain", ("matrix",) * 4, _chain, file="chain.c", constants=_chain_constants, grain=512
     )
-}
+
+
+KERNELS = {kernel.name: kernel for kernel in (*_arithmetic(), *_others())}
 
 
 @cache
