@@ -45,14 +45,12 @@ def patterns() -> Mapping[str, Any]:
 
 def _compiled(raw: Mapping[str, Any]) -> Mapping[str, Mapping[str, re.Pattern[str]]]:
     """Return one pattern for each cause or group and certainty."""
-    groups = {key: {"likely": each} for key, each in raw["groups"].items()}
     return {
-        code: {
+        key: {
             certainty: re.compile("|".join(f"(?:{p})" for p in ps), _FLAGS)
             for certainty, ps in by.items()
         }
-        for code, by in {**raw, **groups}.items()
-        if code != "groups"
+        for key, by in raw.items()
     }
 
 
