@@ -12,7 +12,7 @@ from gpumap.app.recording import Recording
 from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Health
-from gpumap.doctor.fixes import checked
+from gpumap.doctor.fixes import fixed
 from gpumap.doctor.gather import map_names
 from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun, tier_of
@@ -123,13 +123,13 @@ class _Preflight:
         there = "run gpumap preflight there"
         for binding in bindings:
             for item in self._required.of_device(binding.device, None):
-                self._take(checked(*item, binding.name))
+                self._take(fixed(FitnessCheck(*item, name=binding.name)))
             use = FitnessCheck("use", "cannot-tell", NOTHING_RAN, there, binding.name)
             self._note(use, Exit.INCONCLUSIVE)  # whatever may be ignored
 
     def _count(self, bindings: Sequence[Binding]) -> None:
         for item in self._required.of_node(bindings):
-            self._take(checked(*item))
+            self._take(fixed(FitnessCheck(*item)))
 
     def _bindings(self) -> tuple[Binding, ...]:
         """Return the names that have a device; each other one is missing.

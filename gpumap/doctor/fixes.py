@@ -6,26 +6,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gpumap.files import shipped
-from gpumap.model import FitnessCheck
+from gpumap.model import FitnessCheck, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpumap.model import Estimate, Fitness
 
-
-def checked(
-    what: str,
-    fitness: Fitness,
-    text: str,
-    name: str | None = None,
-    other: str | None = None,
-    figure: Estimate | None = None,
-) -> FitnessCheck:
-    """Return an item with its fix of fixes.toml."""
+def fixed(check: FitnessCheck) -> FitnessCheck:
+    """Return an item with what to do about it where it is not fit."""
+    if check.fitness == "fit":
+        return check
     fixes = _table()
-    fix = fixes.get(fitness) or fixes.get(what) or fixes["other"]
-    return FitnessCheck(what, fitness, text, None if fitness == "fit" else fix, name, other, figure)
+    return replace(check, fix=fixes.get(check.fitness) or fixes.get(check.what) or fixes["other"])
 
 
 @cache

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.probe import answering, own_module, run_child
 from gpumap.doctor.evidence import Health, lacking_lanes
-from gpumap.doctor.fixes import checked
+from gpumap.doctor.fixes import fixed
 from gpumap.machine.cuda import driver
 from gpumap.machine.kernel_log import records, xids
 from gpumap.machine.nvml import NvmlUnavailable, health
 from gpumap.machine.state import name_of
-from gpumap.model import Kind, replace
+from gpumap.model import FitnessCheck, Kind, replace
 from gpumap.model.io import typed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpumap.doctor.requirements import Requirements
     from gpumap.machine.nvml import GpuHealth
     from gpumap.machine.topology import Tree
-    from gpumap.model import Binding, Device, Fitness, FitnessCheck, LinkState
+    from gpumap.model import Binding, Device, Fitness, LinkState
 
 # Xid errors that a faulty program causes, and no faulty device (NVIDIA, "XID Errors").
 _OF_PROGRAMS = frozenset((13, 31, 43, 45, 68))
@@ -78,12 +78,12 @@ def checks(
 ) -> Iterator[FitnessCheck]:
     """Yield what the counters and settings of each device say, and what was required of them."""
     for lost in (gpu.gpu for gpu in known.gpus or () if gpu.gpu.problem is not None):
-        yield checked("driver", "unfit", f"GPU {lost.index}: {lost.problem}")
+        yield fixed(FitnessCheck("driver", "unfit", f"GPU {lost.index}: {lost.problem}"))
     for binding in bindings:
         every = [*_links(binding.device, links), *_of_nvidia(binding.device, known)]
         every += _of_amd(binding.device, tree)
         every += required.of_device(binding.device, known.of(binding.device))
-        yield from (checked(*item, binding.name) for item in every)
+        yield from (fixed(FitnessCheck(*item, name=binding.name)) for item in every)
 
 
 Item = tuple[str, "Fitness", str]

@@ -47,6 +47,7 @@ _PCI = "sys/bus/pci/devices"
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _CONTAINERS = (".dockerenv", "run/.containerenv", ".singularity.d")
 _GROUPS = ("render", "video")
+_OTHERS = ("nouveau", "nova", "nvidiafb")  # drivers of NVIDIA's cards that are not NVIDIA's
 # nvml.h, nvmlComputeMode_t, but the default.
 _MODES = {1: "Exclusive_Thread", 2: "Prohibited", 3: "Exclusive_Process"}
 
@@ -238,9 +239,7 @@ def facts(tree: Tree, env: Mapping[str, str], denied: Iterable[str]) -> dict[str
         "env": {name: env[name][: fingerprint.VALUE_MAX] for name in VARIABLES if name in env},
         "pci_gpus": [p for p, v, _ in cards if v != "intel"] if tree.names(_PCI) else None,
         "vendor": next((v for _, v, _ in cards if v in ("nvidia", "amd")), None),
-        "loaded_driver": next(
-            (d for _, v, d in cards if v == "nvidia" and d in ("nouveau", "nova", "nvidiafb")), None
-        ),
+        "loaded_driver": next((d for _, v, d in cards if v == "nvidia" and d in _OTHERS), None),
         "driver_loaded": loaded or (wsl and "dxg" in files),
         "kernel_module_version": module[1] if module else None,
         "secure_boot": _secure_boot(tree) if not loaded else None,

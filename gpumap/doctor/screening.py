@@ -14,8 +14,8 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.probe import own_module, run_child
-from gpumap.doctor.fixes import checked
-from gpumap.model import Estimate, Reason
+from gpumap.doctor.fixes import fixed
+from gpumap.model import Estimate, FitnessCheck, Reason
 from gpumap.model.io import plain, typed
 from gpumap.text import ended
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.backends.probe import Ended
-    from gpumap.model import Binding, Fitness, FitnessCheck
+    from gpumap.model import Binding, Fitness
 
     Key = tuple[str, str | None, str | None]  # a step, and the names that it is of
 
@@ -69,7 +69,8 @@ class StepResult:
         """Return what it says of whether the machine may take a job."""
         fitness = _FITNESS.get(self.code, "unfit")
         figure = next(iter(self.figures.values()), None)
-        return checked(self.what, fitness, self.text, self.name, self.other, figure)
+        found = FitnessCheck(self.what, fitness, self.text, None, self.name, self.other, figure)
+        return fixed(found)
 
 
 def tier_of(within: float) -> Tier:
