@@ -172,11 +172,7 @@ def _devices(library: Any) -> tuple[CudaDevice, ...]:
         library.cuDeviceGetName(name, _TEXT - 1, handle)
         library.cuDeviceGetPCIBusId(pci, _TEXT - 1, handle)
         known = library.cuDeviceGetUuid_v2(uuid, handle) == 0
-        found.append(
-            CudaDevice(
-                name.value.decode(errors="replace"),
-                pci_address(pci.value.decode(errors="replace")),
-                uuid_text(uuid.raw) if known else None,
-            )
-        )
+        what, where = (buffer.value.decode(errors="replace") for buffer in (name, pci))
+        own = uuid_text(uuid.raw) if known else None
+        found.append(CudaDevice(what, pci_address(where), own))
     return tuple(found)
