@@ -111,6 +111,19 @@ class Facts:
         every = (*self.symptoms, *(text for value in named for text in _texts(value)))
         return "\n".join(every)[:_PRINTED]
 
+    def line(self, key: str, certainty: str = "") -> str:
+        """Return the first printed line of a cause or group; "" without one."""
+        for level, pattern in patterns()[key].items():
+            if certainty in ("", level) and (match := pattern.search(self.lines)):
+                start = self.lines.rfind("\n", 0, match.start()) + 1
+                end = self.lines.find("\n", match.end())
+                return self.lines[start : end if end >= 0 else None].strip()[:_SHOWN]
+        return ""
+
+    def prints(self, key: str) -> bool:
+        """Return whether a program printed a line of a cause or group."""
+        return bool(self.line(key))
+
     @cached_property
     def packages(self) -> Mapping[str, str]:
         """Return installed packages by their normalised name; "" where no version is known."""
@@ -230,7 +243,7 @@ class Facts:
     @cached_property
     def blind(self) -> bool:
         """Return whether a program said that there is no driver, or no device."""
-        return any(prints(self, key) for key in ("no-driver", "no-device", "GM514"))
+        return any(self.prints(key) for key in ("no-driver", "no-device", "GM514"))
 
     def as_texts(self) -> Mapping[str, str]:
         """Return every fact as text by its name, with those derived from others."""
@@ -248,9 +261,7 @@ class Facts:
         }  # fmt: skip
         known |= {f"env.{name}": value for name, value in self.env.items()}
         known |= {f"package.{name}": value for name, value in self.packages.items()}
-        known |= {
-            f"prints.{key}": printed_line for key in patterns() if (printed_line := line(self, key))
-        }
+        known |= {f"prints.{key}": line for key in patterns() if (line := self.line(key))}
         return {key: value[:_LONGEST] for key, value in (raw | known).items()}
 
 
@@ -263,27 +274,9 @@ def matching(pattern: str, packages: Mapping[str, object]) -> Iterator[str]:
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list | tuple):
-        for one in value:
+    elif isinstance(value, list | tuple | dict):
+        for one in value.values() if isinstance(value, dict) else value:
             yield from _texts(one)
-    elif isinstance(value, dict):
-        for one in value.values():
-            yield from _texts(one)
-
-
-def line(facts: Facts, key: str, certainty: str = "") -> str:
-    """Return the first printed line of a cause or group; "" without one."""
-    for level, pattern in patterns()[key].items():
-        if certainty in ("", level) and (match := pattern.search(facts.lines)):
-            start = facts.lines.rfind("\n", 0, match.start()) + 1
-            end = facts.lines.find("\n", match.end())
-            return facts.lines[start : end if end >= 0 else None].strip()[:_SHOWN]
-    return ""
-
-
-def prints(facts: Facts, key: str) -> bool:
-    """Return whether a program printed a line of a cause or group."""
-    return bool(line(facts, key))
 
 
 class Match(NamedTuple):
@@ -305,7 +298,7 @@ def printed(facts: Facts) -> Iterator[Match]:
     for code in patterns():
         for level in ("certain", "likely"):
             named = code.startswith("GM") and level in patterns()[code]
-            if named and (text := line(facts, code, level)):
+            if named and (text := facts.line(code, level)):
                 yield Match(code, f"printed: {text}", certain=level == "certain")
                 break
 

@@ -8,23 +8,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gpumap.doctor.facts import (
-    Match,
-    dotted,
-    line,
-    matching,
-    printed,
-    prints,
-    row,
-    signs,
-    tables,
-    version,
-)
+from gpumap.doctor.facts import Match, dotted, matching, printed, row, signs, tables, version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gpumap.doctor.facts import Facts
+    from gpumap.doctor.facts import Facts, Version
 
     Rule = Callable[[Facts], Iterator[Match]]
 
@@ -60,8 +49,8 @@ def driver(facts: Facts) -> Iterator[Match]:
 def _compatibility(facts: Facts) -> Iterator[Match]:
     """Find libraries for forward compatibility that a container loads over an older driver."""
     native, offers = facts.native_cuda, facts.number("driver_cuda")
-    printed, image = line(facts, "compat"), re.search(r"cuda:?(\d+\.\d+)", facts.text("image"))
-    if mixed := line(facts, "mismatch"):
+    printed, image = facts.line("compat"), re.search(r"cuda:?(\d+\.\d+)", facts.text("image"))
+    if mixed := facts.line("mismatch"):
         yield Match("GM508" if facts.container else "GM513", f"printed: {mixed}", rank=0)
     if image and native and native < version(image[1]) and facts.blind:
         what = f"the image has libraries of CUDA {image[1]}, the driver is of CUDA {dotted(native)}"
@@ -103,10 +92,10 @@ def _visible(facts: Facts, text: str) -> Iterator[Match]:
     elif len(set(numbers)) < len(numbers):
         yield Match("GM518", f"CUDA_VISIBLE_DEVICES={text} names a device twice", certain=True)
     elif numbers and there is None:
-        failing = prints(facts, "no-device") or prints(facts, "GM519")
+        failing = facts.prints("no-device") or facts.prints("GM519")
         what = f"CUDA_VISIBLE_DEVICES={text} may name a device that is not there"
         yield Match("GM518", what, rank=0 if failing else 2)
-    elif numbers and prints(facts, "GM519"):
+    elif numbers and facts.prints("GM519"):
         what = f"devices are numbered again behind CUDA_VISIBLE_DEVICES={text}"
         yield Match("GM519", what, rank=0)
 
@@ -127,7 +116,7 @@ def _hip(facts: Facts) -> Iterator[Match]:
         what = f"{shown}: HIP counts anew what ROCR left, so one of two filters may hide all"
         yield Match("GM520", what, certain=any(numbers), rank=0)
     elif given:
-        yield Match("GM520", shown, rank=1 if prints(facts, "no-device") else 2)
+        yield Match("GM520", shown, rank=1 if facts.prints("no-device") else 2)
 
 
 def index(facts: Facts) -> Iterator[Match]:
@@ -188,11 +177,11 @@ def library_path(facts: Facts) -> Iterator[Match]:
     if not path:
         return
     wheels = any(name.startswith("nvidia-") for name in facts.packages)
-    loading = prints(facts, "GM505") or prints(facts, "GM504") or prints(facts, "GM506")
+    loading = facts.prints("GM505") or facts.prints("GM504") or facts.prints("GM506")
     bundled = facts.framework in ("torch", "jax", "tensorflow") or wheels
     if loading or bundled:
         what = f"LD_LIBRARY_PATH is searched before the wheels' own folders: {path}"
-        yield Match("GM505", what, certain=prints(facts, "GM505"), rank=-1 if loading else 3)
+        yield Match("GM505", what, certain=facts.prints("GM505"), rank=-1 if loading else 3)
 
 
 def cudnn_mismatch(facts: Facts) -> Iterator[Match]:
@@ -212,38 +201,33 @@ def kernels(facts: Facts) -> Iterator[Match]:
         yield from _listed_kernels(card, built, facts)
     elif card:
         yield from _by_release(card, facts)
-    elif prints(facts, "no-kernel"):
+    elif facts.prints("no-kernel"):
         yield Match("GM509", "the build has no kernel for this device; its capability is not known")
 
 
-def _listed_kernels(
-    card: tuple[int, ...], built: tuple[tuple[int, ...], ...], facts: Facts
-) -> Iterator[Match]:
+def _listed_kernels(card: Version, built: tuple[Version, ...], facts: Facts) -> Iterator[Match]:
     """Compare a device with the list of a build: code runs within one major, and PTX on newer."""
     listed = ", ".join(map(dotted, built))
     what = f"the device has capability {dotted(card)}, the build has code for {listed}"
     if any(b[0] == card[0] and b <= card for b in built):
         return
-    ptx = [
-        version(w.replace("compute_", "")) for w in facts.strings("arch_list") if "compute_" in w
-    ]
+    ptx = (version(each[8:]) for each in facts.strings("arch_list") if each[:8] == "compute_")
     newest = max((divmod(n[0], 10) for n in ptx if n), default=())
     code = "GM509" if card > max(built) else "GM510"
-    compiled = newest and newest <= card and not prints(facts, "no-kernel")  # at the first use
+    compiled = newest and newest <= card and not facts.prints("no-kernel")  # at the first use
     yield Match(code, what, certain=not compiled)
 
 
-def _by_release(card: tuple[int, ...], facts: Facts) -> Iterator[Match]:
+def _by_release(card: Version, facts: Facts) -> Iterator[Match]:
     """Compare a device with what CUDA's compiler of the build, and the project, support."""
     name = _NAMES.get(facts.framework, facts.framework)
     oldest = row(tables()["oldest"].get(facts.framework, {}), facts.release or (999,))
     known = row(tables()["cuda"], facts.cuda)
-    failing = prints(facts, "no-kernel") or prints(facts, "GM510") or prints(facts, "GM509")
+    failing = facts.prints("no-kernel") or facts.prints("GM510") or facts.prints("GM509")
     this, built = dotted(card), bool(facts.built_cuda)
     if known and not version(known[0]) <= card <= version(known[1]):
-        what = (
-            f"CUDA {dotted(facts.cuda)} knows devices of {known[0]} to {known[1]}, this is {this}"
-        )
+        cuda, span = dotted(facts.cuda), " to ".join(known)
+        what = f"CUDA {cuda} knows devices of {span}, this is {this}"
         yield Match("GM509" if card > version(known[1]) else "GM510", what, certain=built)
     elif oldest and card < version(oldest):
         what = f"builds of {name} start at capability {oldest}, this device has {this}"
@@ -259,7 +243,7 @@ def _gfx(facts: Facts) -> Iterator[Match]:
     if facts.gfx and listed and facts.gfx not in listed:
         what = f"the device is {facts.gfx}, the build has code for {', '.join(listed)}"
         yield Match("GM511", what, certain=True)
-    elif prints(facts, "no-kernel"):
+    elif facts.prints("no-kernel"):
         yield Match("GM511", f"the build has no code for {facts.gfx or facts.gpu}", rank=-1)
     elif facts.gfx and not listed and facts.gfx not in tables()["gfx"]["built"].split():
         yield Match("GM511", f"the projects' own builds have no code for {facts.gfx}", rank=2)
