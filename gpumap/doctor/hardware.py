@@ -241,7 +241,7 @@ def _wrong_device(known: Evidence, named: MapName) -> Texts | None:
     device = named.device
     if device is None or device.facts.get("type") != "other":
         return None
-    others = [d for probe in known.probes for d in probe.devices if d.accelerator]
+    others = (d for probe in known.probes for d in probe.devices if d.accelerator)
     better = next((str(d.ref) for d in others), None)
     if better is None:
         return None
@@ -302,15 +302,10 @@ def _shared(known: Evidence, named: MapName) -> Texts | None:
     device = named.device
     if device is None:
         return None
-    others = [
-        one
-        for one in known.names
-        if one.device and one.name != named.name and one.device.id != device.id
-        and one.device.hardware & device.hardware
-    ]  # fmt: skip
-    if others and others[0].device:
-        hardware = min(others[0].device.hardware & device.hardware)
-        return {"who": others[0].name, "what": hardware}
+    for one in known.names:
+        other = one.device if one.name != named.name else None
+        if other and other.id != device.id and (shared := other.hardware & device.hardware):
+            return {"who": one.name, "what": min(shared)}
     limit = known.at_once
     if limit is None or limit.code != "shared-hardware":
         return None

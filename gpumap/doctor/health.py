@@ -95,8 +95,8 @@ def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:
     if link is None or link.width is None or link.max_width is None:
         return
     lacking = lacking_lanes(link)
-    fit: Fitness = "unfit" if lacking else "fit"
-    yield "link", fit, lacking or f"{link.width} of {link.max_width} lanes"
+    text = lacking or f"{link.width} of {link.max_width} lanes"
+    yield "link", _known(link.width, fit=not lacking), text
 
 
 def by_nvml(device: Device) -> bool:

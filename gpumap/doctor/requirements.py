@@ -104,15 +104,14 @@ class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
         if self.model is not None and not self._is_model(device):
             yield "model", "unfit", f"{device.name}, required is {self.model}"
         power, ecc = facts.get("power_limit"), facts.get("ecc")
+        watts = power and power / _WATT
         lanes = (nvml and nvml.link_width) or device.facts.get("link_width")
         generation = (nvml and nvml.max_link_generation) or device.facts.get("max_link_generation")
         there, least = version(device.driver) or None, version(self.driver) or None
         yield from _judged("memory", device.memory_total, self._memory(), units.memory)
         yield from _judged("link-width", lanes, self.link_width, lambda n: f"x{n}")
         yield from _judged("link-generation", generation, self.link_generation, str)
-        yield from _judged(
-            "power-limit", power and power / _WATT, self.power_limit, "{:g} W".format
-        )
+        yield from _judged("power-limit", watts, self.power_limit, "{:g} W".format)
         yield from _judged("driver-version", there, least, dotted)
         yield from _judged("mig", nvml.mig if nvml else None, self.mig, _switched)
         yield from _judged("ecc-mode", bool(ecc[0]) if ecc else None, self.ecc, _switched)
