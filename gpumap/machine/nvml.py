@@ -41,9 +41,7 @@ _HELD_BACK = {
     0x200: "board limit",
     0x400: "reliability limit",
 }
-_IDLE = 0x1
-_SETTING = 0x2  # clocks that someone has chosen are no surprise
-_HIDDEN = _IDLE | _SETTING
+_HIDDEN = 0x1 | 0x2  # idle; clocks that someone has chosen are no surprise
 _BITS = 64
 _PROCESSES = "nvmlDeviceGetComputeRunningProcesses_v3"
 
@@ -307,12 +305,10 @@ class Gpus:
         self._handles: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
-        if self._devices:
-            try:
+        with suppress(NvmlUnavailable):
+            if self._devices:
                 self._nvml = self._open.enter_context(opened(self._library))
-            except NvmlUnavailable:
-                return self
-            self._handles = dict(self._device_handles())
+                self._handles = dict(self._device_handles())
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -350,12 +346,8 @@ class Gpus:
         shares: dict[int, float] = {}
         for sample in ask(self._nvml, "nvmlDeviceGetProcessUtilization", handle, since) or ():
             shares[sample.pid] = max(shares.get(sample.pid, 0.0), min(sample.smUtil / 100, 1.0))
-        return GpuLook(
-            _busy(self._nvml, handle),
-            shares,
-            None if listed is None else {p.pid: _memory(p.usedGpuMemory) for p in listed},
-            memory.used if memory else None,
-        )
+        known = None if listed is None else {p.pid: _memory(p.usedGpuMemory) for p in listed}
+        return GpuLook(_busy(self._nvml, handle), shares, known, memory.used if memory else None)
 
     def _device_handles(self) -> Iterator[tuple[str, Any]]:
         for device in self._devices:

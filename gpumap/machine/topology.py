@@ -212,21 +212,16 @@ def _folders(tree: Tree, controller: str) -> Iterator[str]:
 
     The controller "" is cgroup v2; a name is that controller's own hierarchy in v1.
     """
-    for controllers, path in _memberships(tree, controller):
+    lines = (tree.text("proc/self/cgroup") or "").splitlines()
+    fields = (line.split(":", 2) for line in lines)  # number:controllers:path
+    every = [f[1:] for f in fields if len(f) == 3 and controller in f[1].split(",")]  # noqa: PLR2004
+    for controllers, path in every or [[controller, "/"]]:
         parts = [part for part in path.split("/") if part]
         if ".." in parts:  # a group outside of this namespace: not below the mount
             parts = []
         found = (f"{_MOUNT}/{controllers}", f"{_MOUNT}/{controller}") if controller else _UNIFIED
         for mount in dict.fromkeys(found):
             yield from ("/".join((mount, *parts[:depth])) for depth in range(len(parts), -1, -1))
-
-
-def _memberships(tree: Tree, controller: str) -> tuple[tuple[str, str], ...]:
-    """Return the controllers and the path of each line that is about `controller`."""
-    lines = (tree.text("proc/self/cgroup") or "").splitlines()
-    fields = (line.split(":", 2) for line in lines)
-    found = ((f[1], f[2]) for f in fields if len(f) == 3)  # noqa: PLR2004  number:controllers:path
-    return tuple(f for f in found if controller in f[0].split(",")) or ((controller, "/"),)
 
 
 def _ratio(text: str | None) -> float | None:
