@@ -10,6 +10,7 @@ beside PyOpenCL. So a folder in gpumap's cache has the system's files and one fo
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,10 +98,8 @@ def _system() -> dict[str, str]:
     """Return the system's files by their new names, which keep their order; of those readable."""
     found = {}
     for path in sorted(ICD_FOLDER.glob("*.icd")):
-        try:
+        with suppress(SourceError):  # the loader could not read it either
             found[f"0-{path.name}"] = read_text(path, "OpenCL driver file", _LIMIT)
-        except SourceError:  # the loader could not read it either
-            continue
     return found
 
 

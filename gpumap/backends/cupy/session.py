@@ -13,15 +13,7 @@ import cupy
 import numpy as np
 from cupy.cuda import driver, runtime
 
-from gpumap.backends.base import (
-    EventMark,
-    Peak,
-    Product,
-    StreamSession,
-    bytes_of,
-    check_copy,
-    check_download,
-)
+from gpumap.backends.base import EventMark, StreamSession, bytes_of, check_copy, check_download
 from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, peak
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared
@@ -32,7 +24,7 @@ from gpumap.dtypes import numpy_dtype
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.backends.base import Clock, Feature, Route
+    from gpumap.backends.base import Clock, Feature, Peak, Product, Route
     from gpumap.dtypes import Arithmetic, Array, Dtype
     from gpumap.model import Device
 

@@ -16,28 +16,10 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from gpumap.backends.base import (
-    Backend,
-    Elements,
-    Peak,
-    Product,
-    Session,
-    bytes_of,
-    check_copy,
-    has_data,
-    pageable,
-    require,
-)
-from gpumap.backends.fake.script import (
-    Engine,
-    FakeClock,
-    FakeDevice,
-    Unevenness,
-    default,
-    device_of,
-    features,
-    read,
-)
+from gpumap.backends import base
+from gpumap.backends.base import Backend, Elements, Peak, Session
+from gpumap.backends.fake import script as scripts
+from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, Unevenness
 from gpumap.backends.fake.visible import visible
 from gpumap.dtypes import Array, np, numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory
@@ -46,7 +28,7 @@ from gpumap.model import Device, Kind, Probe
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.backends.base import Clock, Host, HostMemory, Mark, Route
+    from gpumap.backends.base import Clock, Host, HostMemory, Mark, Product, Route
     from gpumap.dtypes import Arithmetic, Dtype
 
 
@@ -151,14 +133,14 @@ class FakeSession(Session):
 
     def __post_init__(self) -> None:
         self.engine.uneven.setdefault(self.device.id, Unevenness(self.script, self.device.id))
-        self.features = features(self.script)
+        self.features = scripts.features(self.script)
         exact = not (self.script.fault or self.log)
         self.clock.follow(self.engine, even=self._alike, draws=exact)
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> FakeBuffer:
         """Return memory that no one has written yet."""
         held = numpy_dtype(dtype)
-        nbytes = bytes_of(shape, held)
+        nbytes = base.bytes_of(shape, held)
         if self.script.fault == "memory" or nbytes > self.script.memory:
             message = f"{self.device.ref} has no room for {nbytes} bytes"
             raise OutOfMemory(message, "free some of its memory")
@@ -168,23 +150,22 @@ class FakeSession(Session):
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory of a kind that the script lists as a feature."""
         held = numpy_dtype(dtype)
-        nbytes = bytes_of(shape, held)
         if memory != "pageable":
-            require(self, memory, f"{memory} host memory")
-        if nbytes <= self.holds:
-            return pageable(shape, held)
+            base.require(self, memory, f"{memory} host memory")
+        if base.bytes_of(shape, held) <= self.holds:
+            return base.pageable(shape, held)
         from gpumap.backends.host_memory import hollow_array
 
         return hollow_array(shape, held)
 
     def upload(self, source: Array, target: FakeBuffer, repeat: int = 1) -> None:
         """Queue a copy from the host."""
-        check_copy(source, target)
+        base.check_copy(source, target)
         self._moved("upload", source, target, repeat)
 
     def download(self, source: FakeBuffer, target: Array, repeat: int = 1) -> None:
         """Queue a copy to the host."""
-        check_copy(source, target)
+        base.check_copy(source, target)
         self._moved("download", source, target, repeat)
 
     def _route(self, there: Any) -> Route:
@@ -287,7 +268,7 @@ class FakeSession(Session):
         """
         empty, spoilt = False, wrong is not None
         for one in sources:  # plain loops: this is done for each command
-            empty |= not has_data(one)
+            empty |= not base.has_data(one)
             spoilt |= getattr(one, "spoilt", False)
         if spoilt and self.clock.spoilt is None:
             self.clock.spoilt = wrong or 0
@@ -296,8 +277,8 @@ class FakeSession(Session):
             if isinstance(target, FakeBuffer):
                 full &= target.write(hollow=empty, spoilt=spoilt)
             else:  # whoever gives room for data looks at them
-                assert not (empty and has_data(target)), "a scripted device has no data here"
-                full &= has_data(target)
+                assert not (empty and base.has_data(target)), "a scripted device has no data here"
+                full &= base.has_data(target)
         return full
 
     @property
@@ -378,13 +359,13 @@ class FakeBackend(Backend):
     def __init__(self, host: Host) -> None:
         super().__init__(host)
         path = host.env.get(SCRIPT)
-        self._script = read(Path(path)) if path else default()
+        self._script = scripts.read(Path(path)) if path else scripts.default()
         self._clock = FakeClock(self._script.host)
         self._engines: dict[str, Engine] = {}
 
     def probe(self) -> Probe:
         """Return the scripted devices."""
-        devices = visible(map(device_of, self._script.device), self._host.env)
+        devices = visible(map(scripts.device_of, self._script.device), self._host.env)
         reason = None if devices else "its script lists no device"
         return Probe(self.name, bool(devices), "1", reason, devices=devices)
 
@@ -397,11 +378,11 @@ class FakeBackend(Backend):
 
     def features(self, device: Device) -> frozenset[Any]:
         """Return what the script says."""
-        return features(self._scripted(device))
+        return scripts.features(self._scripted(device))
 
     def clock(self) -> FakeClock:
         """Return the scripted clock."""
         return self._clock
 
     def _scripted(self, device: Device) -> FakeDevice:
-        return next(s for s in self._script.device if device_of(s).id == device.id)
+        return next(s for s in self._script.device if scripts.device_of(s).id == device.id)

@@ -54,23 +54,19 @@ __kernel void bytes16(void) {}
 """
 
 
-def allocate(context: Any, nbytes: int, flags: int = 0) -> Any:
+def allocate(context: Any, nbytes: int, flags: int = 0, *, on_host: bool = False) -> Any:
     """Return a buffer that no one has written yet, with flags beside READ_WRITE.
 
     It is the driver's own, which keeps it until the last command that uses it is done: NumPy's
     memory (USE_HOST_PTR) would be gone with the last name that a program has for the buffer.
-    """
-    return cl.Buffer(context, cl.mem_flags.READ_WRITE | flags, max(nbytes, 1))
-
-
-def allocate_on_host(context: Any, nbytes: int) -> Any:
-    """Return a buffer of a processor.
 
     Raises:
-        MemoryError: the host has no room. PoCL would end the process at the buffer's first use.
+        MemoryError: it is a processor's (`on_host`), and the host has no room. PoCL would end the
+            process at the buffer's first use.
     """
-    room = nbytes < _CHECKED or room_for(nbytes + _NEIGHBOURS)
-    native = allocate(context, nbytes)  # what goes beyond the driver's own bounds, it says
+    room = not on_host or nbytes < _CHECKED or room_for(nbytes + _NEIGHBOURS)
+    # what goes beyond the driver's own bounds, it says
+    native = cl.Buffer(context, cl.mem_flags.READ_WRITE | flags, max(nbytes, 1))
     if not room:
         raise MemoryError(f"the host has no room for {nbytes} bytes")
     return native

@@ -15,16 +15,8 @@ import pyopencl as cl
 
 from gpumap.backends.base import EventMark, Product, Session, bytes_of, check_copy
 from gpumap.backends.device_clock import DeviceClock
-from gpumap.backends.pyopencl.launch import (
-    Facts,
-    Kernels,
-    PyopenclBuffer,
-    allocate,
-    allocate_on_host,
-    features,
-    launch_of,
-    product_of,
-)
+from gpumap.backends.pyopencl import launch as launches
+from gpumap.backends.pyopencl.launch import Facts, Kernels, PyopenclBuffer, allocate, features
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import OutOfMemory
 
@@ -68,10 +60,7 @@ class PyopenclSession(Session):
                 "choose a smaller size, or free the device's memory",
             )
         with third_party_errors(self.device):
-            if self._facts.processor:
-                native = allocate_on_host(self.context, nbytes)
-            else:
-                native = allocate(self.context, nbytes)
+            native = allocate(self.context, nbytes, on_host=self._facts.processor)
         return PyopenclBuffer(self, native, shape, dtype)
 
     def _pinned(self, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -111,7 +100,7 @@ class PyopenclSession(Session):
             )
 
     def _multiply(self, product: Product, repeat: int) -> None:
-        launch = product_of(product, self._facts)
+        launch = launches.product_of(product, self._facts)
         for _ in range(repeat):
             self._queue_launch(launch)
 
@@ -159,10 +148,14 @@ class PyopenclSession(Session):
             return []
         if (parts := kernel.parts(size)) == 1:
             streams = self._streams(arguments)
-            return [launch_of(kernel, arguments, size, dtype, self._facts, streams=streams)]
+            return [
+                launches.launch_of(kernel, arguments, size, dtype, self._facts, streams=streams)
+            ]
         results = self.empty((parts,), dtype.name)
         calls = ([arguments[0], results], size), ([results, arguments[1]], parts)
-        return [launch_of(kernel, *call, dtype, self._facts, streams=False) for call in calls]
+        return [
+            launches.launch_of(kernel, *call, dtype, self._facts, streams=False) for call in calls
+        ]
 
     def _streams(self, arguments: Sequence[PyopenclBuffer | float]) -> bool:
         """Return whether a call goes beyond the caches, and begins where vectors may."""
