@@ -11,28 +11,24 @@ from gpumap.engine.base import Settings
 from gpumap.engine.runner import Runner
 from gpumap.judge.inconclusive import refused
 from gpumap.machine.state import Neighbours
-from gpumap.model import Around
+from gpumap.model import Around, Binding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from gpumap.backends.base import Clock, Session
-    from gpumap.model import Binding, Estimate, Measurement
+    from gpumap.doctor.used_device import Found, UsedDevice
+    from gpumap.model import Measurement
 
 _BLOCKS = 40
 _SCRIPTED = 6  # blocks of scripted devices: each is as the others
 _IDEAL = 0.75  # of an ideal speed-up: more than noise takes away
 
 
-def at_once(
-    bindings: Sequence[Binding],
-    sessions: Mapping[str, Session],
-    clock: Clock,
-    size: int,
-    seconds: float,
-) -> tuple[str | None, str, Mapping[str, Estimate]]:
+def at_once(every: Sequence[UsedDevice], size: int, seconds: float) -> Found:
     """Return what limits products of a size on all devices, if anything, and by how much."""
-    scripted = any(binding.device.backend == "fake" for binding in bindings)
+    bindings = [Binding(used.name, used.device) for used in every]
+    sessions = {used.name: used.session for used in every}
+    clock, scripted = every[0].clock, any(used.scripted for used in every)
     params = Params((size,), cases=("solo", "one", "many"))
     benchmark = Dot(bindings, sessions, clock, params, bindings[0])
     around = Around if scripted else Neighbours().read
@@ -41,7 +37,7 @@ def at_once(
     return _judged(runner.run())
 
 
-def _judged(rows: Iterable[Measurement]) -> tuple[str | None, str, Mapping[str, Estimate]]:
+def _judged(rows: Iterable[Measurement]) -> Found:
     """Return what the row of all devices says."""
     row = next((r for r in rows if r.case.name == "many" and r.status == "ok"), None)
     unknown = row is None or refused(row) or not {"speedup", "ideal"} <= set(row.metrics)

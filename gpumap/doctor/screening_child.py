@@ -216,12 +216,9 @@ class Screening:
         every = self._well()
         if len(every) < 2 or len(self._libraries) > 1:  # noqa: PLR2004 - several
             return
-        usable = [binding for binding in self._bindings if self._every[binding.name].well]
-        sessions = {used.name: used.session for used in every}
         size = SIZE if all(used.device.in_host_memory for used in every) else _LONGER
         limit = min(seconds, self._seconds / 4)
-        action = partial(at_once, usable, sessions, every[0].clock, size, limit)
-        self._step(("all-at-once", None, None), action)
+        self._step(("all-at-once", None, None), partial(at_once, every, size, limit))
         if self._tier != "doctor":
             self._step(("allreduce", None, None), partial(_summed, every))
 
