@@ -242,19 +242,16 @@ def numbering(
     An index counts the visible devices, in the driver's order: one without a UUID of the
     library is the driver's of that index.
     """
-    return "; ".join(_numbered(index, each, visible, bindings) for index, each in enumerate(raws))
-
-
-def _numbered(
-    index: int, raw: Mapping[str, Any], visible: Sequence[CudaDevice], bindings: Sequence[Binding]
-) -> str:
-    uuid = _bare(raw.get("uuid"))
-    if not uuid and index < len(visible):
-        uuid = _bare(visible[index].uuid)
-    names = [one.name for one in bindings if uuid and _bare(one.device.uuid) == uuid]
-    what = f"{raw.get('name', '')} {f'GPU-{uuid}' if uuid else '(UUID not known)'}"
-    whose = f", {', '.join(names)} of the map" if names else ""
-    return f"cuda:{index} is {what.strip()}{whose}"
+    found = []
+    for index, raw in enumerate(raws):
+        uuid = _bare(raw.get("uuid"))
+        if not uuid and index < len(visible):
+            uuid = _bare(visible[index].uuid)
+        names = [one.name for one in bindings if uuid and _bare(one.device.uuid) == uuid]
+        what = f"{raw.get('name', '')} {f'GPU-{uuid}' if uuid else '(UUID not known)'}"
+        whose = f", {', '.join(names)} of the map" if names else ""
+        found.append(f"cuda:{index} is {what.strip()}{whose}")
+    return "; ".join(found)
 
 
 def _bare(uuid: object) -> str:
