@@ -236,12 +236,12 @@ def run_child(
             stderr=errors,
             start_new_session=True,  # what a driver starts ends with it
         )
+
+        def late(starved: float) -> bool:
+            return _flooded(errors, answer) or over(_so_far(answer), starved)
+
         try:
-            code = _ended(
-                child,
-                time_limit,
-                lambda starved: _flooded(errors, answer) or over(_so_far(answer), starved),
-            )
+            code = _ended(child, time_limit, late)
         finally:
             process_control.kill_children(mark.encode())  # a driver may make sessions of its own
         return Ended(_so_far(answer), code, _so_far(errors))

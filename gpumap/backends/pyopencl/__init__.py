@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import ICD_FOLDER, ICD_VARIABLE
-from gpumap.backends.probe import ProbedBackend
+from gpumap.backends.probe import ProbedBackend, run_child
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import AbsentError
 from gpumap.extras import has_wheels, install
@@ -133,18 +132,8 @@ def _tried(host: Host) -> bool:
     """Return whether a child process lives that links a kernel; its place may be another one."""
     key = host.env.get("PATH", "")
     if key not in _TRIED:
-        try:
-            done = subprocess.run(  # noqa: S603 - our own text, by our own Python
-                [sys.executable, "-P", "-c", _TRIAL],
-                env=dict(host.env),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=host.patience / 3,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-        _TRIED[key] = done.returncode == 0
+        trial = (sys.executable, "-P", "-c", _TRIAL)
+        _TRIED[key] = run_child(trial, host.env, host.patience / 3).code == 0
     return _TRIED[key]
 
 
