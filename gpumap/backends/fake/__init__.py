@@ -109,6 +109,10 @@ class FakeBuffer(Elements):
         return type(self)(self.session, self.memory, shape, start)
 
 
+if TYPE_CHECKING:
+    Held = Array | FakeBuffer  # what a copy goes between
+
+
 @dataclass(frozen=True, slots=True)
 class FakeMark:
     """The moment at which a session's engine has done all it was given."""
@@ -241,9 +245,7 @@ class FakeSession(Session):
     def close(self) -> None:
         """Do nothing: there is nothing to give back."""
 
-    def _moved(
-        self, command: str, source: Array | FakeBuffer, target: Array | FakeBuffer, repeat: int
-    ) -> None:
+    def _moved(self, command: str, source: Held, target: Held, repeat: int) -> None:
         """Copy `repeat` times, in the way that the script says that it goes."""
         script, nbytes = self.script, target.nbytes
         seconds = script.latency + nbytes / script.bandwidth
@@ -256,12 +258,7 @@ class FakeSession(Session):
             here, there = (e.native if isinstance(e, FakeBuffer) else e for e in (source, target))
             _copy(here, there, fault)
 
-    def _written(
-        self,
-        targets: Sequence[Array | FakeBuffer],
-        sources: Sequence[Array | FakeBuffer],
-        wrong: int | None,
-    ) -> bool:
+    def _written(self, targets: Sequence[Held], sources: Sequence[Held], wrong: int | None) -> bool:
         """Note what a command writes, made of what, and its first wrong byte.
 
         Return whether there are data to work on: not where one of the sources has none.
