@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -61,7 +61,6 @@ class Context:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._memory = Memory(self, sessions, self._tracer)
-        self._past: list[TraceEvent] = []
 
     # --- arrays
 
@@ -142,9 +141,7 @@ class Context:
     @property
     def trace(self) -> list[TraceEvent]:
         """Return every operation and transfer so far; waits for those that run."""
-        if self._closed:
-            return list(self._past)
-        with self._ready():
+        with nullcontext() if self._closed else self._ready():
             return self._tracer.events()
 
     @property
@@ -168,7 +165,7 @@ class Context:
             if self._closed or self._process != os.getpid():
                 return
             try:
-                self._past = self._tracer.events()
+                self._tracer.events()
                 self.synchronize()
             finally:
                 self._closed = True
