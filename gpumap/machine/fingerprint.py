@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from gpumap.machine.topology import Topology
     from gpumap.model import Device, Fingerprint
@@ -34,14 +34,11 @@ VARIABLES = (
 
 
 def fingerprint(
-    topology: Topology,
-    devices: tuple[Device, ...],
-    libraries: Mapping[str, str],
-    links: Iterable[str] = (),
+    topology: Topology, devices: tuple[Device, ...], libraries: Mapping[str, str]
 ) -> Fingerprint:
     """Return what identifies this machine and its software, with a hash over all of it.
 
-    The order in which devices, libraries and links were found does not matter.
+    The order in which devices and libraries were found does not matter.
     """
     import platform
 
@@ -56,7 +53,7 @@ def fingerprint(
         libraries=dict(sorted(libraries.items())),
         devices=tuple(sorted(device.id for device in devices)),
         drivers={d.id: d.driver for d in sorted(devices, key=lambda d: d.id) if d.driver},
-        links=tuple(sorted(links)),
+        links=(),  # no one tells them yet
     )
     return replace(bare, hash=_digest(bare))
 
