@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import extras
 from gpumap.backends.probe import run_child
-from gpumap.doctor.facts import FRAMEWORKS, matching, tables
+from gpumap.doctor.facts import FRAMEWORKS, Facts, tables
 from gpumap.errors import SourceError
 from gpumap.machine import fingerprint
 from gpumap.machine.cuda import version_text
@@ -142,10 +142,8 @@ def _package(found: Distribution, folder: str) -> Iterator[Package]:
 
 def frameworks(python: Interpreter) -> tuple[str, ...]:
     """Return the frameworks that are installed."""
-    patterns = {name: tables()["packages"][name].split() for name in FRAMEWORKS}
-    return tuple(
-        n for n, ps in patterns.items() if any(any(matching(p, python.packages)) for p in ps)
-    )
+    raw = {"packages": {each.name: each.version for each in python.packages.values()}}
+    return tuple(name for name in FRAMEWORKS if Facts(raw, name).package[0])
 
 
 def metadata(python: Interpreter, framework: str) -> dict[str, Any]:
