@@ -14,6 +14,7 @@ import shlex
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import distributions
 from importlib.resources import files
 from pathlib import Path
@@ -100,9 +101,7 @@ def interpreter(python: str, env: Mapping[str, str], cwd: str) -> Interpreter:
         raise _unusable(python, env, f"it did not answer within {STARTING:g} s")
     if "paths" not in about:
         raise _unusable(python, env, "it is no Python 3.7 or newer")
-    first = str(about.get("pythonpath") or "").split(os.pathsep)
-    folders = (*first, about.get("user_site"), *(about.get("paths") or ()))  # in its own order
-    paths = dict.fromkeys(path for path in folders if isinstance(path, str) and path)
+    paths = dict.fromkeys(path for path in about["paths"] or () if isinstance(path, str))
     every = list(installed(paths))
     packages: dict[str, Package] = {}
     for each in every:
@@ -177,12 +176,12 @@ def answers(
     python: Interpreter, names: Sequence[str], env: Mapping[str, str], limit: float
 ) -> Mapping[str, dict[str, Any]]:
     """Return the facts of each library, each queried in a subprocess of the interpreter."""
-    with ThreadPoolExecutor(max(len(names), 1)) as pool:
-        jobs = {name: pool.submit(_answer, python, name, env, limit) for name in names}
-        return {name: job.result() for name, job in jobs.items()}
+    with ThreadPoolExecutor(len(names)) as pool:
+        every = pool.map(partial(_answer, python, env, limit), names)
+        return dict(zip(names, every, strict=True))
 
 
-def _answer(python: Interpreter, name: str, env: Mapping[str, str], limit: float) -> dict[str, Any]:
+def _answer(python: Interpreter, env: Mapping[str, str], limit: float, name: str) -> dict[str, Any]:
     command = (python.path, "-c", _program(), name)
     try:
         child = run_child(command, {**_QUIET, **env}, limit)

@@ -50,15 +50,14 @@ def about(put: Put) -> None:
 
     base = sys.prefix == getattr(sys, "base_prefix", sys.prefix)
     user = site.getusersitepackages() if base and not os.environ.get("PYTHONNOUSERSITE") else None
+    first = os.environ.get("PYTHONPATH", "").split(os.pathsep)  # which -I leaves out
     lib = os.path.dirname(os.__file__)  # noqa: PTH120 - fast
     managed = base and os.path.exists(os.path.join(lib, "EXTERNALLY-MANAGED"))  # noqa: PTH110, PTH118 - as above
     put(
         managed=managed,
         python=platform.python_version(),
         prefix=sys.prefix,
-        paths=[path for path in sys.path if path],
-        user_site=user,
-        pythonpath=os.environ.get("PYTHONPATH"),
+        paths=[path for path in (*first, user, *sys.path) if path],  # in its own order
         has_pip=any(os.path.isdir(os.path.join(path, "pip")) for path in sys.path),  # noqa: PTH112, PTH118 - as above
     )
 
