@@ -81,9 +81,10 @@ class ProbedBackend(Backend):
         return import_module(self.name)
 
     def load(self) -> None:
-        """Import its library; what that raises is for `inventory`."""
+        """Import a framework; what that raises is for `inventory`."""
         try:
-            self.library()
+            if self.framework:
+                self.library()
         except Exception as error:  # noqa: BLE001 - a wheel or a plugin may raise anything
             self._error = error
 
@@ -332,8 +333,7 @@ def _answers(name: str) -> Iterator[Any]:
 
     words = set(json.load(sys.stdin))
     backend: Any = load(name, Host(dict(os.environ), read()))
-    if backend.framework:
-        backend.load()
+    backend.load()
     yield name
     probe = backend.inventory()
     yield probe

@@ -220,5 +220,5 @@ def test_modules_in_the_users_folder_are_not_loaded(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "loaded" not in (probed().reason or "")
     assert probed("numpy").reason == (
-        "the probe failed: AttributeError: 'NumpyBackend' object has no attribute 'framework'"
+        "the probe failed: AttributeError: 'NumpyBackend' object has no attribute 'load'"
     )
