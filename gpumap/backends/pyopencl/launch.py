@@ -198,7 +198,7 @@ class Launch(NamedTuple):
 
 
 def launch_of(
-    kernel: Kernel, arguments: Sequence[Any], size: int, dtype: Any, facts: Facts, *, streams: bool
+    kernel: Kernel, dtype: Any, facts: Facts, arguments: Sequence[Any], size: int, *, streams: bool
 ) -> Launch:
     """Return the launch of a kernel of the table, over at least one element of a type.
 

@@ -144,18 +144,14 @@ class PyopenclSession(Session):
     ) -> list[Launch]:
         """Return the launches of a kernel: one, none without a result, two for a long reduction."""
         kernel, dtype = self._fitting(name, arguments, size)
+        make = partial(launches.launch_of, kernel, dtype, self._facts)
         if not size and kernel.group is None:
             return []
         if (parts := kernel.parts(size)) == 1:
-            streams = self._streams(arguments)
-            return [
-                launches.launch_of(kernel, arguments, size, dtype, self._facts, streams=streams)
-            ]
+            return [make(arguments, size, streams=self._streams(arguments))]
         results = self.empty((parts,), dtype.name)
         calls = ([arguments[0], results], size), ([results, arguments[1]], parts)
-        return [
-            launches.launch_of(kernel, *call, dtype, self._facts, streams=False) for call in calls
-        ]
+        return [make(*call, streams=False) for call in calls]
 
     def _streams(self, arguments: Sequence[PyopenclBuffer | float]) -> bool:
         """Return whether a call goes beyond the caches, and begins where vectors may."""
