@@ -123,7 +123,7 @@ def script_of(seed: int) -> str:
     noise = _NOISE[seed % len(_NOISE)]
     return "\n".join(
         f'[[device]]\nref = "cuda{n}"\nrate = 2e10\nlatency = 2e-5\nbandwidth = 1e9\n'
-        f"noise = {noise}\nnoise_seed = {seed}\nspikes = 0.05\nspike = 20.0\n"
+        f"noise = {noise}\nnoise_seed = {seed}\n"
         for n in range(2)
     )
 
