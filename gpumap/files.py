@@ -19,7 +19,7 @@ Made = TypeVar("Made")
 LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
 
 _CHECK = "check the path, and its permissions"
-_PART = 1 << 20  # bytes
+_PART = 1 << 20  # bytes, for which room is taken whatever there is
 _BLOCK = 4096  # bytes, of what has room at all
 # Where the system's own words do not tell what to do.
 _FIXES = {
@@ -86,7 +86,11 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     # a lone surrogate (a file name that is no UTF-8) must not cost the whole report
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     with _explained(f"cannot write {path}"):
-        _write(path, data)
+        state = target_state(path)
+        if state is not None and not stat.S_ISREG(state.st_mode):
+            _append(path, data)
+        else:
+            _replace(path.resolve(), data, state and stat.S_IMODE(state.st_mode))
 
 
 def check_writable(path: Path) -> None:
@@ -98,7 +102,14 @@ def check_writable(path: Path) -> None:
         SourceError: it cannot, and why not.
     """
     with _explained(f"cannot write {path}"):
-        _try(path)
+        state = target_state(path)
+        if state is None or stat.S_ISREG(state.st_mode):
+            temporary = _temporary(path.resolve())
+            try:
+                with temporary.open("xb") as file:
+                    file.write(bytes(_BLOCK))
+            finally:
+                temporary.unlink(missing_ok=True)
 
 
 def empty(path: Path) -> None:
@@ -173,38 +184,20 @@ def _unreadable(path: Path, what: str) -> str:
 
 
 def _read(path: Path, place: str, limit: int, *, own: bool) -> bytes:
-    # O_NONBLOCK: the open itself would wait on a FIFO without a writer
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        state = os.fstat(descriptor)
+    with open(path, "rb", opener=_opened) as file:
+        state = os.fstat(file.fileno())
         if not stat.S_ISREG(state.st_mode):
             raise SourceError(f"{place}: it is no regular file", "it must be one")
         if own:
             _refuse_others(path, state, place)
-        size = state.st_size
-        if size <= limit:  # and still not believed: files in /proc say 0
-            data = _all(descriptor, size, limit + 1)
-            size = max(size, len(data))
-    finally:
-        os.close(descriptor)
-    if size > limit:
-        raise SourceError(f"{place}: it is larger than {limit} bytes", "name a smaller file")
+        most = min(limit, max(state.st_size, _PART))  # files in /proc say 0
+        if state.st_size > most or len(data := file.read(most + 1)) > most:
+            raise SourceError(f"{place}: it is larger than {most} bytes", "name a smaller file")
     return data
 
 
-def _all(descriptor: int, size: int, most: int) -> bytes:
-    """Return what a file holds, up to `most` bytes: room is taken for what is there alone."""
-    parts = [os.read(descriptor, size + 1)]
-    while parts[-1] and (rest := most - sum(map(len, parts))) > 0:
-        parts.append(os.read(descriptor, min(_PART, rest)))
-    return b"".join(parts)
-
-
-def _write(path: Path, data: bytes) -> None:
-    state = target_state(path)
-    if state is not None and not stat.S_ISREG(state.st_mode):
-        return _append(path, data)
-    return _replace(path.resolve(), data, None if state is None else stat.S_IMODE(state.st_mode))
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # or it waited on a FIFO without a writer
 
 
 def target_state(path: Path) -> os.stat_result | None:
@@ -220,44 +213,27 @@ def target_state(path: Path) -> os.stat_result | None:
     return state
 
 
-def _try(path: Path) -> None:
-    state = target_state(path)
-    if state is None or stat.S_ISREG(state.st_mode):
-        temporary = _temporary(path.resolve())
-        try:
-            with temporary.open("xb") as file:
-                file.write(bytes(_BLOCK))
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
 def _append(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     descriptor = os.open(path, flags)
     # only the open may not wait for a reader; a slow one gets all the time it needs
     os.set_blocking(descriptor, True)
-    with os.fdopen(descriptor, "wb", buffering=0) as file:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[file.write(rest) :]
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
     temporary = _temporary(target)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666)  # the umask makes it what open() would
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:  # the umask makes it what open() would
             if mode is not None:
-                os.fchmod(descriptor, mode)
+                os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            os.fsync(file.fileno())
         temporary.replace(target)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _temporary(target: Path) -> Path:

@@ -56,7 +56,7 @@ def sparse(path):
 
 
 @pytest.mark.parametrize(("make", "message"), [
-    (Path.exists, "no such file or directory"), (Path.mkdir, "it is no regular file"),
+    (Path.exists, "no such file or directory"), (Path.mkdir, "is a directory"),
     (os.mkfifo, "it is no regular file"), (listening, "no such device or address"),
     (lambda path: path.symlink_to("/dev/zero"), "it is no regular file"),
     (lambda path: path.write_bytes(b"\x7fELF\0\0"), "it is not text (a NUL at byte 4)"),

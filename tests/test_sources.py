@@ -139,7 +139,7 @@ def test_an_empty_flag_overrides_theanorc(tmp_path):
     (tmp_path / ".theanorc").mkdir()
     assert find(tmp_path, {"THEANO_FLAGS": "contexts=", "HOME": str(tmp_path)}) is None
     said = refusal(SourceError, find, tmp_path, {"HOME": str(tmp_path)}).message
-    assert said == f"cannot read the .theanorc {tmp_path}/.theanorc: it is no regular file"
+    assert said == f"cannot read the .theanorc {tmp_path}/.theanorc: is a directory"
 
 
 @pytest.mark.parametrize(("content", "text"), TABLE["theanorc_is_read_as_theano_reads_it"])
