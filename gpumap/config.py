@@ -64,23 +64,17 @@ def read(path: Path, *, own: bool = False) -> Mapping[str, Any]:
         raise SourceError(message, hint) from error
 
 
-def check_keys(config: Mapping[str, Any], known: Collection[str], path: Path) -> None:
-    """Raise SourceError, one diagnostic per key, if `config` has a top-level key not in `known`."""
-    unknown = tuple(_unknown(key, known, path) for key in config if key not in known)
-    if unknown:
-        raise SourceError(unknown)
+def check(config: Mapping[str, Any], types: Mapping[str, tuple[type, ...]], path: Path) -> None:
+    """Raise SourceError if a top-level key is none of `types`, or its value is of another type.
 
-
-def check_types(
-    config: Mapping[str, Any], types: Mapping[str, tuple[type, ...]], path: Path
-) -> None:
-    """Raise SourceError with one diagnostic for each value that is of another type than its key's.
-
-    A list is one of texts.
+    There is a diagnostic for each such key. A list is one of texts.
     """
-    wrong = [key for key, value in config.items() if not _fits(value, types[key])]
+    wrong = [_unknown(key, types, path) for key in config if key not in types]
+    if not wrong:
+        mistyped = (key for key, value in config.items() if not _fits(value, types[key]))
+        wrong = [_mistyped(key, types[key], path) for key in mistyped]
     if wrong:
-        raise SourceError(tuple(_mistyped(key, types[key], path) for key in wrong))
+        raise SourceError(tuple(wrong))
 
 
 def _fits(value: Any, types: tuple[type, ...]) -> bool:
@@ -91,10 +85,8 @@ def _fits(value: Any, types: tuple[type, ...]) -> bool:
 
 def _mistyped(key: str, types: tuple[type, ...], path: Path) -> Diagnostic:
     words = {str: "a text", bool: "true or false", list: "a list of texts"}
-    words |= {int: "a whole number", float: "a number"}
-    wanted = " or ".join(words[type_] for type_ in types)
-    message = f"{path}: {key} is not {wanted}"
-    example = {bool: "true", int: "1", list: '["..."]'}.get(types[0], '"..."')
+    message = f"{path}: {key} is not {' or '.join(words[type_] for type_ in types)}"
+    example = "true" if bool in types else '"..."'
     return Diagnostic("wrong-type", message, hint=f"write {key} = {example}")
 
 

@@ -54,13 +54,13 @@ def test_what_is_no_toml_is_said_with_its_place(tmp_path, text, place):
 
 
 def test_every_unknown_key_is_named_with_what_is_near():
-    known = ("precision", "map")
-    found = refused(lambda: config.check_keys({"precison": 1, "map": "", "\x1b": 2}, known, FILE))
+    known = {"precision": (str,), "map": (str,)}
+    found = refused(lambda: config.check({"precison": 1, "map": "", "\x1b": 2}, known, FILE))
     assert [(d.code, d.hint) for d in found] == [
         ("unknown-key", "did you mean precision?"),
         ("unknown-key", "remove it; known are map, precision"),
     ]  # fmt: skip
-    assert config.check_keys({"map": ""}, known, FILE) is None
+    assert config.check({"map": ""}, known, FILE) is None
 
 
 FILE = Path("g.toml")
@@ -69,9 +69,9 @@ TYPES = {"text": (str,), "flag": (bool,), "both": (str, list)}
 
 @pytest.mark.parametrize(("settings", "wrong"), TABLES["each_value_of_another_type_is_said"])
 def test_each_value_of_another_type_is_said(settings, wrong):
-    found = refused(lambda: config.check_types(settings, TYPES, FILE)) if wrong else ()
+    found = refused(lambda: config.check(settings, TYPES, FILE)) if wrong else ()
     assert [d.code for d in found] == ["wrong-type"] * wrong
-    assert wrong or config.check_types(settings, TYPES, FILE) is None
+    assert wrong or config.check(settings, TYPES, FILE) is None
 
 
 def test_nothing_is_looked_for_above_the_home_folder(tmp_path):
