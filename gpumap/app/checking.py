@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import sources
 from gpumap.app.given_map import read_map
-from gpumap.app.program import check_single_process
+from gpumap.app.output import say
+from gpumap.app.program import Ended, check_single_process
 from gpumap.app.recording import Recording
 from gpumap.errors import (
     AbsentError,
@@ -26,7 +27,7 @@ from gpumap.parse import parse_map
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from gpumap.app.given_map import Where
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.inventory import Inventory
     from gpumap.model import ContextMap, Device, Entry, Report, Resolution
-
-    Tell = Callable[[Iterable[Diagnostic], str | None], None]  # with the text that they point into
 
 NBYTES = 4096
 _SEED = 20260101
@@ -265,23 +264,24 @@ def find_devices(
 # --- the maps in files, by their syntax alone; nothing beside Python's own library
 
 
-def check_files(files: Sequence[Path], folder: Path, tell: Tell) -> tuple[Exit, str]:
-    """Check every map of the files; return the exit code, and what to say if it is 0.
+def check_files(program: Program, files: Sequence[Path]) -> None:
+    """Check every map of the files, which are named as they are given.
 
-    Args:
-        files: as they are to be named; those of a relative path are in `folder`.
-        folder: the working folder.
-        tell: is called with what is wrong or odd, file by file.
+    Raises:
+        Ended: one does not parse; what is wrong or odd has been said, file by file.
     """
+    from pathlib import Path
+
     count, wrong = 0, False
     for path in files:
-        found, problems = _checked(path, folder)
+        found, problems = _checked(path, Path(program.cwd))
         count += found is not None
         wrong |= any(problem.severity == "error" for problem in problems)
-        tell(problems, found.text.rstrip("\n") if found else None)  # a file ends in one
+        say(problems, program, found.text.rstrip("\n") if found else None)  # a file ends in one
     if wrong:
-        return Exit.QUESTION, ""
-    return Exit.OK, f"{counted(count, 'map')} in {counted(len(files), 'file')}: well-formed.\n"
+        raise Ended(Exit.QUESTION)
+    text = f"{counted(count, 'map')} in {counted(len(files), 'file')}: well-formed.\n"
+    program.stdout.write(text)
 
 
 def _checked(path: Path, folder: Path) -> tuple[MapText | None, Sequence[Diagnostic]]:

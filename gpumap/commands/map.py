@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.app.output import say
 from gpumap.commands.option_types import DurationType, FileType
 from gpumap.commands.options import (
     backend_option,
@@ -19,11 +18,9 @@ from gpumap.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from gpumap.app.program import Program
-    from gpumap.errors import Diagnostic
 
 
 replay_option = click.option(
@@ -84,17 +81,9 @@ def check_files(program: Program, *, files: tuple[Path, ...]) -> None:
     its file, and of a map with its line, and ends in exit code 2. As a hook of pre-commit it is
     called gpumap-maps.
     """
-    from pathlib import Path
-
     from gpumap.app import checking
 
-    def tell(problems: Iterable[Diagnostic], text: str | None) -> None:
-        say(problems, program, text)
-
-    code, result = checking.check_files(files, Path(program.cwd), tell)
-    if code:
-        raise click.exceptions.Exit(code)
-    program.stdout.write(result)
+    checking.check_files(program, files)
 
 
 @click.command()
