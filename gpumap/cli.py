@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import signal
 import sys
@@ -16,11 +15,11 @@ from click.core import ParameterSource
 from gpumap.app.program import (
     ENDING,
     Ended,
-    Program,
     columns,
     escape,
     hear_signals,
     interrupted,
+    own,
     silence,
 )
 from gpumap.version import __version__
@@ -28,6 +27,7 @@ from gpumap.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumap.app.program import Program
     from gpumap.errors import Exit, GpumapError
 
 # of the help: its commands, where in gpumap.commands each lives, its first line (a test compares)
@@ -70,12 +70,6 @@ _VARIABLE = r" \(env var: '[A-Z_]+'\)"  # which click names whether it was set o
 _NO_CHOICE = r"(?s)'(.*)' is not one of '"
 
 
-def _command(name: str) -> click.Command:
-    module, _, attribute = COMMANDS[name][0].partition(":")
-    command: click.Command = getattr(import_module(f"gpumap.commands.{module}"), attribute)
-    return command
-
-
 class LazyGroup(click.Group):
     """A group that knows its commands by name, and imports one only when it is called."""
 
@@ -85,7 +79,8 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import a command."""
-        return _command(cmd_name) if cmd_name in COMMANDS else None
+        module, _, attribute = COMMANDS.get(cmd_name, ("",))[0].partition(":")
+        return getattr(import_module(f"gpumap.commands.{module}"), attribute) if module else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands, each with its first line, under the heading of their section."""
@@ -168,7 +163,7 @@ def _run(arguments: list[str]) -> int:
     try:
         argv = tuple(arguments)
         arguments, command = _parted(arguments)
-        program = Program(argv, dict(os.environ), _cwd(), sys.stdout, sys.stderr, command)
+        program = own(argv, command)
         if _COMPLETE in program.env:
             return _complete(program.env[_COMPLETE])
         with group.make_context("gpumap", arguments, obj=program) as ctx:
@@ -193,10 +188,10 @@ def failed(error: BaseException, arguments: list[str]) -> int:
     return _internal(error)  # the last net: exit 70, and nothing lost; a library may exit, too
 
 
-def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
+def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return what is gpumap's own, and the command after the first "--" of `run` and its like."""
     if arguments[:1] not in _BEFORE_COMMANDS or "--" not in arguments:
-        return arguments, None
+        return arguments, ()
     place = arguments.index("--")
     return arguments[:place], tuple(arguments[place + 1 :])
 
@@ -219,13 +214,6 @@ def _refused(error: click.ClickException | GpumapError, arguments: list[str]) ->
     return _complain(message)
 
 
-def _cwd() -> str:
-    try:
-        return os.getcwd()  # noqa: PTH109 - pathlib takes 5 ms of every start
-    except FileNotFoundError:  # the folder was deleted under the shell
-        return "/"
-
-
 def _configured(program: Program) -> dict[str, Any]:
     """Return the settings of gpumap.toml as defaults of every command's options."""
     from gpumap import config
@@ -234,15 +222,11 @@ def _configured(program: Program) -> dict[str, Any]:
     if path is None:
         return {}
     settings = config.read(path, own=True)
-    config.check_keys(settings, tuple(_CONFIG), path)
-    config.check_types(settings, _CONFIG, path)
-    shared = {_PARAMETERS.get(k, k): v for k, v in settings.items() if k != "map"}
+    config.check(settings, _CONFIG, path)
+    shared = {"format_" if k == "format" else k: v for k, v in settings.items() if k != "map"}
     if isinstance(shared.get("limit"), str):  # one needs no list
         shared["limit"] = [shared["limit"]]
     return dict.fromkeys(COMMANDS, shared)
-
-
-_PARAMETERS = {"format": "format_"}  # where an option's name is not its parameter's
 
 
 def _advice(error: click.UsageError, message: str, arguments: list[str]) -> str:

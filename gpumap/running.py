@@ -63,20 +63,17 @@ def open_(
         AbsentError: a device of the map is not there; no device is opened then.
         QuestionError: there is no such backend, or it does not drive a device of the map.
     """
-    from gpumap.backends import register
-    from gpumap.backends.base import Host
+    from gpumap.app.program import own
     from gpumap.contexts import Context
     from gpumap.inventory import Inventory
-    from gpumap.machine.topology import read
     from gpumap.resolve import resolve
 
     _check(policy, backend)
     opened = _traced()
     requested = backend or os.environ.get("GPUMAP_BACKEND") or None  # an empty variable is not set
-    variables, notes = register(os.environ)
-    os.environ.update(variables)  # drivers read that of their own process
-    inventory = Inventory(Host(dict(os.environ), read(), notes=notes), requested)
-    resolution = resolve(_map(map_, inventory), inventory)
+    program = own()
+    inventory = Inventory(program.host(), requested)
+    resolution = resolve(_map(map_, inventory, program.cwd), inventory)
     clock = inventory.backend(resolution.bindings[0].device.backend).clock()
     by_device: dict[str, Session] = {}
     with ExitStack() as stack:
@@ -131,16 +128,12 @@ def _check(policy: Any, backend: Any) -> None:
         raise QuestionError(f"the backend {backend!r} is no name", "write one, as backend='numpy'")
 
 
-def _map(text: str | None, inventory: Inventory) -> ContextMap:
+def _map(text: str | None, inventory: Inventory, folder: str) -> ContextMap:
     from gpumap.resolve import default_map
 
     if text is not None:
         return parse_map(text)
-    try:
-        cwd = Path.cwd()
-    except FileNotFoundError:  # the folder was deleted under the program
-        cwd = Path("/")
-    found = sources.find(env=inventory.host.env, cwd=cwd)
+    found = sources.find(env=inventory.host.env, cwd=folder)
     if found is not None:
         return parse_map(found.text)
     return default_map(inventory)

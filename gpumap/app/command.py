@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpumap.app.program import Ended
+from gpumap.errors import QuestionError
 from gpumap.escape import written
 
 if TYPE_CHECKING:
@@ -43,6 +44,19 @@ def not_executed(program: Program, path: str, error: OSError | ValueError) -> En
     what = f"{path} cannot be executed: {os.strerror(number)}"
     code = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
     return cannot_run(program, what, _SCRIPT, code)
+
+
+def requested(program: Program, usage: str) -> str:
+    """Return the path of the program behind "--"; `usage` is what stands before that.
+
+    Raises:
+        QuestionError: nothing is behind it.
+        Ended: as `find_program`.
+    """
+    if not program.command:
+        fix = f'write it behind "--": gpumap {usage} -- COMMAND ARG...'
+        raise QuestionError("no command is given", fix)
+    return find_program(program.command[0], program)
 
 
 def find_program(command: str, program: Program) -> str:

@@ -7,11 +7,11 @@ import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import sources
-from gpumap.app.command import find_program, not_executed, tell
+from gpumap.app.command import not_executed, requested, tell
 from gpumap.app.output import say
 from gpumap.app.own_entry import own_index, own_rank, take
 from gpumap.app.program import Ended
-from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError, QuestionError
+from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError
 from gpumap.launch.placement import TOKEN, environment, identity
 from gpumap.launch.visibility import kept
 from gpumap.machine.process_control import pin, stat_fields
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from gpumap.model import Device, MapText
 
 _NO_MAP = 'give one: gpumap {} "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'
-_NO_COMMAND = 'write it behind "--": gpumap exec MAP -- COMMAND ARG...'
 _BY_EXEC = "exec"  # in the place of what identifies the processes of a run
 _PATIENCE, _EACH = 5.0, 0.25  # seconds in which the other ranks of this node come; for each more
 _SEES_OTHERS = "omit --verify to start it all the same; `gpumap devices` lists what drivers show"
@@ -60,9 +59,7 @@ def execute(program: Program, request: ExecRequest) -> None:
         QuestionError: there is no command, or no map.
         Ended: something is not as it should be, and has been said.
     """
-    if not program.command:
-        raise QuestionError("no command is given", _NO_COMMAND)
-    path = find_program(program.command[0], program)
+    path = requested(program, "exec MAP")
     source = given_map(program, request.where, "exec")
     try:
         env = _prepared(program, request, source)
@@ -222,6 +219,6 @@ def _become(program: Program, path: str, env: Mapping[str, str]) -> None:
     for ignored in _PYTHONS:
         signal.signal(ignored, signal.SIG_DFL)
     try:
-        os.execve(path, program.command or (), env)  # noqa: S606 - a program, not a shell
+        os.execve(path, program.command, env)  # noqa: S606 - a program, not a shell
     except (OSError, ValueError) as error:
         raise not_executed(program, path, error) from error

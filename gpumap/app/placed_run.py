@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 from _socket import socket  # what socket.socket is made of, without 5 ms of names
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.app.command import find_program, print_lines, tell
+from gpumap.app.command import print_lines, requested, tell
 from gpumap.app.execute import given_map
 from gpumap.app.guard import guard
 from gpumap.app.launching import Launching
@@ -16,7 +15,7 @@ from gpumap.app.output import say
 from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended
 from gpumap.comm.ranks import without_ranks
-from gpumap.errors import GpumapError, QuestionError
+from gpumap.errors import GpumapError
 from gpumap.launch import placement
 from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
@@ -38,12 +37,10 @@ if TYPE_CHECKING:
 
     Planned = Sequence[tuple[Place, Mapping[str, str]]]
 
-_NO_COMMAND = 'write it behind "--": gpumap run MAP -- COMMAND ARG...'
 _COLUMNS = ("name", "device", "PCI", "node", "cores", "how that is known")
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(NamedTuple):
     """On which devices a command runs, and how its processes are started and ended."""
 
     where: Where
@@ -61,9 +58,7 @@ def run_names(program: Program, request: RunRequest) -> None:
     Raises:
         Ended: it ended with an error.
     """
-    if not program.command:
-        raise QuestionError("no command is given", _NO_COMMAND)
-    path = find_program(program.command[0], program)
+    path = requested(program, "run MAP")
     if not request.dry_run:
         guard(program)
     topology = read()
@@ -117,7 +112,7 @@ def jobs(program: Program, path: str, planned: Planned) -> list[Job]:
     for rank, (place, variables) in enumerate(planned):
         env = {**kept([place.device], given), **variables}
         about = f"rank {rank}, {place.device.ref}"
-        found.append(Job(place.name, path, program.command or (), env, place, about))
+        found.append(Job(place.name, path, program.command, env, place, about))
     return found
 
 

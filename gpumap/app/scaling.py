@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
-from gpumap.app.command import find_program, tell
+from gpumap.app.command import requested, tell
 from gpumap.app.guard import guard
 from gpumap.app.launching import Launching
 from gpumap.app.placed_run import jobs, plan
 from gpumap.app.recording import Recording
-from gpumap.app.watched_programs import GRACE, NO_COMMAND, resolved
+from gpumap.app.watched_programs import GRACE, resolved
 from gpumap.comm.ranks import without_ranks
 from gpumap.engine.estimates import located, ratio
 from gpumap.errors import Diagnostic, Exit, QuestionError
@@ -76,11 +76,9 @@ def scale(program: Program, request: ScaleRequest) -> None:
     Raises:
         Ended: with the program's own exit code, where a run failed.
     """
-    if not program.command:
-        raise QuestionError("no command is given", NO_COMMAND.format("scale"))
+    path = requested(program, "scale [MAP]")
     if request.expect is not None and not math.isfinite(request.expect):
         raise QuestionError(f"--expect {request.expect} is no speed-up", "give a finite number")
-    path = find_program(program.command[0], program)
     guard(program)
     settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": request.expect, "inconclusive": request.inconclusive}
@@ -143,7 +141,7 @@ class _Runs:
 
     def judged(self) -> Scaling:
         """Return each number of names with what limits the largest."""
-        how, command = self._request, self._program.command or ()
+        how, command = self._request, self._program.command
         return judge_scaling(command, self._steps(), ranks=how.ranks, weak=how.weak)
 
     def _steps(self) -> list[ScaleStep]:
@@ -194,7 +192,7 @@ class _Runs:
         env = given | environment(chosen, "scale", program.env)
         env.pop("GPUMAP_NAME", None)  # of one name, which others would not have
         env |= {"GPUMAP_COUNT": str(count)} | ({"GPUMAP_BACKEND": backend} if backend else {})
-        return Job(place.name, self._path, program.command or (), env, place)
+        return Job(place.name, self._path, program.command, env, place)
 
     def _ranks(self, count: int) -> list[Job]:
         """Return the program as a process for each of so many names, as `gpumap run` starts it."""

@@ -52,7 +52,7 @@ def _call(program: Program, session: Session, request: RunRequest) -> tuple[str,
     Raises:
         QuestionError: a ModelClass is given options of bench train.
     """
-    further, backend = program.command or (), request.where.backend
+    further, backend = program.command, request.where.backend
     if _is_model_class(program, session):
         if further:
             message = f"{session.modelclass} is a ModelClass, and no network of bench train"

@@ -6,14 +6,13 @@ Each option means what it means to click (`gpumap.commands.run`); what is not pl
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from gpumap import config
 from gpumap.app.execute import ExecRequest, execute
 from gpumap.app.given_map import Where
-from gpumap.app.program import Ended, Program, escape
+from gpumap.app.program import Ended, escape, own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,21 +32,15 @@ def start(arguments: Sequence[str]) -> int | None:
         arguments: those of the program, "exec" first.
     """
     gc.disable()  # what modules make stays, and this process does not
-    env = dict(os.environ)
     if sys.stdout is None or sys.stderr is None or sys.stdin is None or "--" not in arguments:
         return None
     place = arguments.index("--")
-    request = plain(arguments[1:place], env)
-    try:
-        cwd = os.getcwd()  # noqa: PTH109 - pathlib is slow
-    except FileNotFoundError:
-        return None
-    if request is None or config.find(cwd, env.get("HOME")) is not None:
+    program = own(tuple(arguments), tuple(arguments[place + 1 :]))
+    request = plain(arguments[1:place], program.env)
+    if request is None or config.find(program.cwd, program.env.get("HOME")) is not None:
         return None
     for stream in (sys.stdout, sys.stderr):
         escape(stream)
-    command = tuple(arguments[place + 1 :])
-    program = Program(tuple(arguments), env, cwd, sys.stdout, sys.stderr, command)
     try:
         execute(program, request)
     except Ended as ended:

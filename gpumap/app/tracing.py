@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.given_map import Where, read_map
 from gpumap.app.guard import guard
-from gpumap.app.program import Program
+from gpumap.app.program import own
 from gpumap.app.recording import Draft, Recording
 from gpumap.app.watched_programs import run_alone
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.app.output import Output
+    from gpumap.app.program import Program
     from gpumap.contexts import Context
     from gpumap.launch.supervisor import Ending
     from gpumap.model import Device, Report
@@ -110,8 +111,7 @@ class Opened:
 def _write(opened: Opened, path: Path, process: int) -> None:
     if os.getpid() != process:
         return
-    program = Program((), dict(os.environ), "", sys.stdout, sys.stderr)
-    draft = Draft("trace", Watched(), program, {})
+    draft = Draft("trace", Watched(), own(), {})
     if isinstance(error := getattr(sys, "last_value", None), GpumapError):
         for each in error.diagnostics:  # its span is of a map that may not be the report's
             absent = error.exit_code in (Exit.ABSENT, Exit.WRONG_DATA)  # else its own mistake

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.app.command import find_program
+from gpumap.app.command import requested
 from gpumap.app.given_map import read_map
 from gpumap.app.guard import guard
 from gpumap.app.launching import Launching
 from gpumap.app.own_entry import inventory
 from gpumap.app.recording import Recording
-from gpumap.errors import Diagnostic, Exit, QuestionError
+from gpumap.errors import Diagnostic, Exit
 from gpumap.judge.uses import names, of
 from gpumap.launch.process import Job
 from gpumap.launch.watching import Watch
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gpumap.model import Resolution, Utilisation
 
 GRACE = 5.0
-NO_COMMAND = 'write it behind "--": gpumap {} [MAP] -- COMMAND ARG...'
 _PLACE = "let the program place work there; `gpumap doctor` says whether it could"
 _SEE = "the table says what was seen of each name, and why no more"
 
@@ -38,9 +37,7 @@ def watch_program(program: Program, *, where: Where, expect_used: bool, output: 
     Raises:
         Ended: with the program's own exit code, where it is not 0.
     """
-    if not program.command:
-        raise QuestionError("no command is given", NO_COMMAND.format("watch"))
-    path, env = find_program(program.command[0], program), dict(program.env)
+    path, env = requested(program, "watch [MAP]"), dict(program.env)
     guard(program)
     settings = {"expect_used": expect_used}
     with Recording("watch", Watched(), program, output, settings, time_limit=None) as record:
