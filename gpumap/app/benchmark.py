@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,8 +42,7 @@ _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """A map, resolved: one, or one of several backends with ``all``.
 
     `ours` are other processes of this machine that take part: what they use is not someone else's.
@@ -64,8 +62,7 @@ class Turn:
         return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
+class _Open(NamedTuple):
     """A turn's devices, open, with the benchmark on them and what looks at the machine."""
 
     devices: OpenDevices

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.claims import check_patterns
@@ -180,8 +179,7 @@ def differences(every: Iterable[str]) -> list[Diagnostic]:
 # --- two saved reports
 
 
-@dataclass(frozen=True, slots=True)
-class CompareRequest:
+class CompareRequest(NamedTuple):
     """Which reports are compared, and by which terms.
 
     `confirm`: measure NEW once more; `ab`: two commands in place of both reports.

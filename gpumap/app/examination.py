@@ -5,9 +5,8 @@ from __future__ import annotations
 import platform
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import sources
 from gpumap.app.given_map import read_map
@@ -43,8 +42,7 @@ _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorRequest:
+class DoctorRequest(NamedTuple):
     """What is to be examined."""
 
     where: Where
@@ -183,8 +181,7 @@ class _Examination:
 _DRIVER = 8.0  # seconds for the driver
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(NamedTuple):
     """What an interpreter, its libraries and the driver said."""
 
     interpreter: asking.Interpreter

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.errors import AbsentError, Diagnostic, Exit, QuestionError
 from gpumap.model import Binding, Rank, replace
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A rank, and why it has no device."""
 
     rank: Rank

@@ -7,9 +7,8 @@ and so does a topic for something that does not exist.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpumap.bench import registry
 from gpumap.files import shipped
@@ -56,8 +55,7 @@ _ENOUGH = 3  # letters from which on a part of a word matches
 _LONGEST = 40  # letters that are compared: more than any topic has
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """A term with a summary; where that does not say all, an explanation, and what to do."""
 
     name: str

@@ -7,24 +7,21 @@ for; of each size with -v. Pairs that fall out of their group are named below it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.bench.keys import CopyKey
 from gpumap.figures import spread
-from gpumap.model import Fit, Measurement
 from gpumap.report.table import Table
 from gpumap.results.cells import rates, ratio, trust
 from gpumap.text import NAME, middle, short
 from gpumap.units import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.model import Case, Estimate
+    from gpumap.model import Case, Estimate, Fit, Measurement
 
     Lines = tuple[tuple[str, ...], ...]
 
@@ -39,8 +36,7 @@ _HALF = "n1/2"
 _HOST = "device"  # the memory of copies that do not touch the host's
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(NamedTuple):
     """Copies of one way on one place: its rows by their bytes, and their model."""
 
     what: str
