@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft
     from gpumap.model import Report
 
-_PASSED = 0  # the exit code of what is said, and let pass
 _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, on sound devices"
 _REGRESSION = "find what changed (notes say what differs); if it is meant, NEW is the next base"
 _REFUSED = ("not-comparable", "other-machine")
@@ -32,16 +31,6 @@ _IDLE = "raise --budget, and keep the machine idle"
 _MACHINE = (
     "measure a base on this machine with this map; `gpumap report BASE NEW` shows both side by side"
 )
-
-_NOTHING = Problem(
-    Diagnostic(
-        "nothing-judged",
-        "nothing was judged: no figure was measured in both reports",
-        hint="compare two reports of one command line",
-    ),
-    Exit.NO,
-)
-NO_LIMIT = 1e6  # seconds: what is measured once more has a time limit of its own
 
 
 def base_of(path: Path, terms: Terms) -> Baseline:
@@ -75,8 +64,11 @@ def judged(base: Report, new: Report, terms: Terms) -> tuple[Verdict, ...]:
 def problems_of(verdicts: Sequence[Verdict], *, allow_missing: bool) -> tuple[Problem, ...]:
     """Return what verdicts mean for the exit code."""
     problems = tuple(_problems(verdicts, allow_missing=allow_missing))
-    compared = any(verdict.verdict in JUDGED for verdict in verdicts)
-    return problems if compared else (*problems, _NOTHING)
+    if any(verdict.verdict in JUDGED for verdict in verdicts):
+        return problems
+    message = "nothing was judged: no figure was measured in both reports"
+    hint = "compare two reports of one command line"
+    return (*problems, Problem(Diagnostic("nothing-judged", message, hint=hint), Exit.NO))
 
 
 def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
@@ -86,7 +78,7 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
     """
     if report.status == SKIPPED or any(p.diagnostic.code in _REFUSED for p in report.errors):
         return report  # before anything was measured
-    if _ended_early(report):
+    if report.plans or report.exit_code not in (Exit.OK, Exit.NO, Exit.INCONCLUSIVE):
         message = f"not compared with the base: {broken(report) or 'nothing was measured'}"
         return replace(report, notes=(*report.notes, note(message)))
     try:
@@ -111,12 +103,6 @@ def refuse_broken(report: Report, which: str) -> None:
     if (why := broken(report)) is not None:
         message = f"the {which} report cannot be compared: {why}"
         raise QuestionError((Diagnostic("not-comparable", message, hint=_MEASURE),))
-
-
-def _ended_early(report: Report) -> bool:
-    """Return whether a run has told already that there is nothing to compare."""
-    over = (Exit.OK, Exit.NO, Exit.INCONCLUSIVE)
-    return bool(report.plans) or report.exit_code not in over
 
 
 def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -> None:
@@ -150,7 +136,7 @@ def _problems(verdicts: Sequence[Verdict], *, allow_missing: bool) -> Iterator[P
             if verdict.verdict == "new":
                 found = Diagnostic("new", verdict.text, hint=_MISSING)
             if allow_missing:
-                yield Problem(replace(found, severity="warning", hint=None), _PASSED)
+                yield Problem(replace(found, severity="warning", hint=None), Exit.OK)
             else:
                 yield Problem(found, Exit.NO)
         elif verdict.verdict == "inconclusive":
@@ -219,16 +205,13 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         "inconclusive": request.inconclusive,
         "confirm": request.confirm,
     }
-    with Recording(
-        "compare", Compared(), program, request.output, pair, time_limit=NO_LIMIT
-    ) as record:
-        before, after = io.read(request.base), io.read(request.new)
-        refuse_broken(before, "base")
-        check_patterns(comparable(before), request.terms.judge)
-        pair |= Baseline(str(request.base), before, request.terms).settings
+    # what is measured once more has a time limit of its own
+    with Recording("compare", Compared(), program, request.output, pair, time_limit=None) as record:
+        baseline, after = base_of(request.base, request.terms), io.read(request.new)
+        pair |= baseline.settings
         show_machine(record.draft, after)
-        verdicts, notes = _verdicts(before, after, request, program)
-        record.draft.remarks += [*notes, *differences(surroundings(before, after))]
+        verdicts, notes = _verdicts(baseline.base, after, request, program)
+        record.draft.remarks += [*notes, *differences(surroundings(baseline.base, after))]
         wrong = problems_of(verdicts, allow_missing=request.allow_missing)
         record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 

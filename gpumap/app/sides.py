@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.comparison import (
-    NO_LIMIT,
     differences,
     problems_of,
     refuse_broken,
@@ -47,7 +46,7 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
     terms = request.terms
     settings: dict[str, Any] = {"inconclusive": request.inconclusive, "ab": list(request.ab)}
     with Recording(
-        "compare", Compared(), program, request.output, settings, time_limit=NO_LIMIT
+        "compare", Compared(), program, request.output, settings, time_limit=None
     ) as record:
         of_a, of_b = measured(commands(request.ab), program)
         a, b = of_a[0], of_b[0]
