@@ -149,7 +149,7 @@ class ProcessJob:
                 self._comm.gather(None)
             self._comm.broadcast([])
         elif self._ranks.busy:  # they wait in the middle of an exchange
-            self._record.ending.broken = True
+            self._record.broken = True
         else:
             self._ranks.end()
             self._comm.close()

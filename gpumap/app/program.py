@@ -174,15 +174,6 @@ def _send_later(number: int) -> None:
     signal.pthread_kill(threading.main_thread().ident or 0, number)
 
 
-class Ending:
-    """The end of a process: whichever thread comes first makes it; a fork has none of its own."""
-
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        self.lock = threading.Lock()
-        self.broken = False  # the process must not wait for others when it ends
-
-
 class TimeLimit:
     """Ends a run that takes too long, from a thread: its main one may never come back."""
 

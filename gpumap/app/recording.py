@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from gpumap.app.output import emit, reserve_stdout, say, speak
-from gpumap.app.program import Ended, Ending, TimeLimit, ignore_signals, interrupted, to_the_end
+from gpumap.app.program import Ended, TimeLimit, ignore_signals, interrupted, to_the_end
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_status import STATUS, exit_code, status
 from gpumap.machine import process_control
@@ -50,13 +51,14 @@ class Recording:
         `late` is the exit code where the time limit ends it.
         """
         self.draft = Draft(kind, result, program, settings or {})
-        self.limit = TimeLimit(time_limit, self._expired)
-        self.ending = Ending()
+        self.limit = TimeLimit(time_limit, lambda found: self.end(found, late, "time limit"))
+        self.broken = False  # the process must not wait for others when it ends
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
         self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
         self._program = program
         self._output = output
-        self._late = late
+        self.process = os.getpid()  # a fork of it has no end of its own
+        self._end = threading.Lock()  # whichever thread comes first makes the end
 
     def warn(self, diagnostic: Diagnostic) -> None:
         """Say at once what the result must not be read without; it stands before all notes."""
@@ -77,18 +79,18 @@ class Recording:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.ending.process != os.getpid():
+        if self.process != os.getpid():
             return
         ignore_signals()  # a second Ctrl-C must not cost the report
         self.limit.cancel()
-        with self.ending.lock:  # a time limit that came first ends the process here
+        with self._end:  # a time limit that came first ends the process here
             stopped = isinstance(error, KeyboardInterrupt)
             stopped = stopped or (error is not None and interrupted())
             self.draft.account(error, stopped=stopped)
             ended: model.Why = "interrupted" if stopped else "error"
             code = self._conclude("dry run" if self.draft.plans and not stopped else ended)
         process_control.kill_orphans()
-        if self.ending.broken:
+        if self.broken:
             os._exit(code)
         if error is None or stopped or isinstance(error, GpumapError):
             raise Ended(self.own if self.own and code in (Exit.OK, Exit.NO) else code)
@@ -96,7 +98,7 @@ class Recording:
     def end(self, diagnostic: Diagnostic, code: Exit, why: model.Why) -> NoReturn:
         """End the process with a report, from any thread: the main one may never come back."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # who reads the report may take his time
-        with self.ending.lock:
+        with self._end:
             if (progress := getattr(self, "progress", None)) is not None:  # of a run that measures
                 progress.stop()
             self.draft.refuse(diagnostic, code)
@@ -105,9 +107,6 @@ class Recording:
                 ended = self._conclude(why)
             process_control.kill_orphans()
             os._exit(ended)
-
-    def _expired(self, diagnostic: Diagnostic) -> None:
-        self.end(diagnostic, self._late, "time limit")
 
     def _conclude(self, why: model.Why | Literal["dry run"]) -> int:
         """Emit what there is, and return the exit code."""

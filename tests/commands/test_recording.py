@@ -71,10 +71,10 @@ def test_a_run_ends_once_with_the_code_of_its_report(monkeypatch):
     monkeypatch.setattr(recording, "ignore_signals", lambda: None)
     record, reports = recorded(), []
     record.judge = lambda report: reports.append(report) or report
-    record.ending.process += 1
+    record.process += 1
     record.__exit__(None, None, None)
     assert reports == []
-    record.ending.process -= 1
+    record.process -= 1
     record.draft.refuse(Diagnostic("no", "no"))
     with pytest.raises(Ended) as ended:
         record.__exit__(None, None, None)
