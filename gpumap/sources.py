@@ -22,7 +22,6 @@ from gpumap.text import cut, file_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from configparser import ConfigParser
     from pathlib import Path
 
 Notes = tuple[Diagnostic, ...]
@@ -67,11 +66,8 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
         SourceError: one of them cannot be read.
     """
     found: dict[str, tuple[str, str]] = {}
-    parser = _parser()
-    for path, text in _rc_files(env, cwd):
-        _rc_parse(parser, path, text)
-        options = parser.items("global") if parser.has_section("global") else []
-        found |= {_CASED.get(key, key): (value, str(path)) for key, value in options}
+    for path, options in _rc_options(_rc_files(env, cwd)):
+        found |= {_CASED.get(key, key): (value, str(path)) for key, value in options.items()}
     for word in _words(env.get("THEANO_FLAGS", "")):
         key, equals, value = word.partition("=")
         if equals:
@@ -179,24 +175,26 @@ def _lost(text: str, words: Sequence[str]) -> Iterator[Diagnostic]:
 
 def _rc(files: Iterable[tuple[Path, str]], notes: Notes = ()) -> MapText | None:
     """Return the map of the last of some files that sets it, with what the flags have lost."""
-    parser, origin = _parser(), ""
-    for path, text in files:
-        before = _rc_value(parser)
-        _rc_parse(parser, path, text)
-        if _rc_value(parser) != before:
-            origin = str(path)
-    value = _rc_value(parser) or ""
+    value, origin = None, ""
+    for path, options in _rc_options(files):
+        if options.get("contexts") != value:
+            value, origin = options["contexts"], str(path)
     return MapText(value, ".theanorc", origin, notes) if value else None
 
 
-def _parser() -> ConfigParser:
-    from configparser import ConfigParser
+def _rc_options(files: Iterable[tuple[Path, str]]) -> Iterator[tuple[Path, Mapping[str, str]]]:
+    """Yield each file with the options that Theano has after it."""
+    import configparser
 
-    return ConfigParser(interpolation=None)
-
-
-def _rc_value(parser: ConfigParser) -> str | None:
-    return parser.get("global", "contexts", fallback=None)
+    parser = configparser.ConfigParser(interpolation=None)
+    for path, text in files:
+        try:
+            parser.read_string(text, str(path))
+            yield path, dict(parser.items("global")) if parser.has_section("global") else {}
+        except configparser.Error as error:
+            why = " ".join(str(error).split())[:_SAID]
+            hint = f"write [global], and below it contexts = {_EXAMPLE}; each once"
+            raise SourceError(f"cannot read the .theanorc: {why}", hint) from error
 
 
 def _rc_files(env: Mapping[str, str], cwd: Path | str) -> Iterator[tuple[Path, str]]:
@@ -224,14 +222,3 @@ def _rc_read(path: Path) -> str:
     from gpumap.files import read_text
 
     return read_text(path, ".theanorc", _RC_LIMIT)
-
-
-def _rc_parse(parser: ConfigParser, path: Path, text: str) -> None:
-    import configparser
-
-    try:
-        parser.read_string(text, str(path))
-    except configparser.Error as error:
-        why = " ".join(str(error).split())[:_SAID]
-        hint = f"write [global], and below it contexts = {_EXAMPLE}; each once"
-        raise SourceError(f"cannot read the .theanorc: {why}", hint) from error
