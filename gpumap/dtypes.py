@@ -31,10 +31,7 @@ else:
 
     np, Array = _Numpy(), Any
 
-__all__ = [
-    "ITEMSIZE", "ROUNDING", "Arithmetic", "Array", "Dtype", "Rounding", "has_bfloat16", "np",
-    "numpy_dtype", "storage",
-]  # fmt: skip
+__all__ = ["Array", "np"]  # beside what is made here
 
 Dtype = Literal["float16", "bfloat16", "float32", "float64", "uint8"]
 Arithmetic = Literal["float16", "bfloat16", "tf32", "float32", "float64"]

@@ -86,14 +86,14 @@ class Redaction:
             keep: kinds that stay, of KINDS.
         """
         self._serials = "serials" not in keep
-        rules: list[tuple[str, tuple[str, ...]]] = [("<token>", _TOKENS)]
-        if "paths" not in keep:
-            rules.append(("<path>", tuple(_paths(env))))
-        if "users" not in keep:
-            rules.append(("<user>", tuple(_users(env))))
-        if "hosts" not in keep:
-            rules.append(("<host>", (*_words(names), *_HOSTS)))
-        self._rules = [(re.compile(rule), word) for word, forms in rules for rule in forms]
+        forms = {
+            "tokens": _TOKENS,
+            "paths": _paths(env),
+            "users": _users(env),
+            "hosts": (*_words(names), *_HOSTS),
+        }
+        kept = {kind: rules for kind, rules in forms.items() if kind not in keep}
+        self._rules = [(re.compile(r), f"<{kind[:-1]}>") for kind in kept for r in kept[kind]]
 
     def text(self, text: str) -> str:
         """Return a text without them."""

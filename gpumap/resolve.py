@@ -35,7 +35,6 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
     """
     bindings: list[Binding] = []
     problems: list[Diagnostic] = []
-    absent: list[tuple[int, Entry, Sequence[Probe]]] = []
     for number, entry in enumerate(context_map.entries, 1):
         probes = inventory.of(entry.ref.kind)
         if not probes and inventory.requested is not None:
@@ -44,10 +43,8 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
         if device is not None:
             bindings.append(Binding(entry.name, device))
         else:
-            absent.append((number, entry, probes))
-    for number, entry, probed in absent:
-        lost = _absent(entry, number, probed, inventory.host)
-        problems.append(replace(lost, span=_device_of(entry, context_map.text)))
+            lost = _absent(entry, number, probes, inventory.host)
+            problems.append(replace(lost, span=_device_of(entry, context_map.text)))
     if problems:
         raise AbsentError(tuple(problems))
     found = tuple(bindings)

@@ -74,16 +74,12 @@ def assignments(text: str, file: str) -> Iterator[Assignment]:
     text = text.removeprefix("\N{BYTE ORDER MARK}").replace("\r\n", "\n").replace("\r", "\n")
     for number, line in enumerate(text.split("\n"), 1):
         match = _LINE.fullmatch(line.strip(" \t"))
-        value = _unquoted(match[2] or "") if match else ""
+        value = re.sub(_QUOTED, lambda part: part[0][1:-1], match[2] or "") if match else ""
         if match is None or not value.isprintable():
             found = cut(line.strip())
             raise wrong(file, number, f'"{found}" is no KEY=VALUE; a cfg is read as data', _DATA)
         if match[1]:
             yield Assignment(match[1], value, number)
-
-
-def _unquoted(word: str) -> str:
-    return re.sub(_QUOTED, lambda part: part[0][1:-1], word)
 
 
 def wrong(file: str, line: int, problem: str, hint: str) -> SourceError:

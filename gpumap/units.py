@@ -82,7 +82,8 @@ def time_of(value: float) -> str:
 def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
     """Return the unit of the smallest figure, and all of them in it, with three digits or more."""
     prefix, factor = _prefix(min(map(abs, values)), unit)
-    return f"{prefix}{unit}", [_digits(value / factor) for value in values]
+    scaled = [value / factor for value in values]
+    return f"{prefix}{unit}", [f"{value:,.{_decimals(value)}f}" for value in scaled]
 
 
 def about(value: float, unit: str) -> str:
@@ -91,10 +92,6 @@ def about(value: float, unit: str) -> str:
     if "." in text and (cut := text.rstrip("0").rstrip(".")):
         text = f"{cut}.0" if len(cut) == 1 else cut
     return f"~{text}{' ' if label else ''}{label}"
-
-
-def _digits(value: float) -> str:
-    return f"{value:,.{_decimals(value)}f}"
 
 
 def _decimals(value: float) -> int:

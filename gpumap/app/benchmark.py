@@ -196,7 +196,10 @@ class BenchmarkRun:
         if not self._request.every:  # another backend may have what this one lacks
             check_any(benchmark.plan, recipe.instead)
         benchmark.plan = self._measured(benchmark.plan, turn, recipe)
-        _check_plan(benchmark.plan, turn)
+        if not benchmark.plan.cases:  # an empty report is no pass
+            fix = "map a second name, or ask for other cases"
+            raise QuestionError("nothing of what was requested can be measured with this map", fix)
+        check_memory(benchmark.plan, turn.resolution.bindings, turn.inventory.host.topology)
         has_controls = any(case.is_control for case in benchmark.plan.cases)
         return Controlled(benchmark, devices.sessions) if has_controls else benchmark
 
@@ -328,14 +331,6 @@ def _judged(report: Report, request: Request) -> Report:
     from gpumap.app.comparison import with_comparison
 
     return with_comparison(found, request.gate.against, request.gate)
-
-
-def _check_plan(plan: Plan, turn: Turn) -> None:
-    """Refuse a plan of nothing (an empty report is no pass), and one beyond the memory."""
-    if not plan.cases:
-        fix = "map a second name, or ask for other cases"
-        raise QuestionError("nothing of what was requested can be measured with this map", fix)
-    check_memory(plan, turn.resolution.bindings, turn.inventory.host.topology)
 
 
 # --- the request

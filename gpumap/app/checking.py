@@ -111,8 +111,10 @@ def check_map(program: Program, request: CheckRequest) -> None:
                 draft.refuse(problem)
         for problem in _shared(draft.resolution if request.distinct else None):
             draft.refuse(problem)
-        for problem in _warnings(draft, strict=request.strict):
-            draft.refuse(problem)
+        count = sum(note.severity == "warning" for note in draft.notes)
+        if request.strict and count:
+            message = f"--strict: {counted(count, 'warning')}"
+            draft.refuse(Diagnostic("strict", message, hint="see above"))
 
 
 def _judged(report: Report) -> Report:
@@ -174,12 +176,6 @@ def _shared(resolution: Resolution | None) -> Iterator[Diagnostic]:
     for names, hardware in shared_hardware(resolution.bindings).items():
         message = f"{', '.join(names)} are not distinct: {', '.join(hardware)}"
         yield Diagnostic("distinct", message, hint="give each name a device of its own")
-
-
-def _warnings(draft: Draft, *, strict: bool) -> Iterator[Diagnostic]:
-    count = sum(note.severity == "warning" for note in draft.notes)
-    if strict and count:
-        yield Diagnostic("strict", f"--strict: {counted(count, 'warning')}", hint="see above")
 
 
 # --- the proof that devices are true: each is opened, and moves bytes there and back

@@ -239,7 +239,9 @@ _LONGEST = 300  # characters of a line
 def environment(program: Program, keep: Collection[str]) -> str:
     """Return the block, as Markdown, without what `gpumap.redaction` takes out, but for `keep`."""
     inventory = Inventory(program.host(), end=time.monotonic() + _ASKING)
-    rows = [*_system(inventory), *_devices(inventory), *_map(program), *_variables(program.env)]
+    known = sorted({*asking.VARIABLES, "GPUMAP_BACKEND"} & {*program.env})
+    variables = ((name, f'"{program.env[name]}"') for name in known)
+    rows = [*_system(inventory), *_devices(inventory), *_map(program), *variables]
     shown = Redaction(program.env, host_names(program.env), keep)
     width = max(len(name) for name, _ in rows)
     texts = (f"{name:{width}}  {shown.text(text)}" for name, text in rows)
@@ -276,8 +278,3 @@ def _map(program: Program) -> Iterator[tuple[str, str]]:
         yield "map", f"{found.text} ({found.origin})" if found else "none"
     except GpumapError as error:
         yield "map", str(error.diagnostics[0].message)
-
-
-def _variables(env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    known = sorted({*asking.VARIABLES, "GPUMAP_BACKEND"})
-    yield from ((name, f'"{env[name]}"') for name in known if name in env)

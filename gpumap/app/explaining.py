@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.app.program import columns
+from gpumap.doctor.diagnose import pages
 from gpumap.errors import Diagnostic, QuestionError
 from gpumap.explain import KINDS, every, named, nearest, typed
 from gpumap.report.diagnostics import fitted
@@ -36,15 +37,7 @@ def explain_words(program: Program, words: tuple[str, ...]) -> None:
     program.stdout.write("".join(f"{line}\n" for line in fitted(lines, columns(program.stdout))))
 
 
-def _every() -> tuple[Topic, ...]:
-    from gpumap.doctor.diagnose import pages  # takes what is not there where a wheel is built
-
-    return (*every(), *pages())
-
-
 def _matches(word: str) -> tuple[Topic, ...]:
-    from gpumap.doctor.diagnose import pages
-
     return named(word) or pages(word)
 
 
@@ -68,7 +61,7 @@ def _explained(topics: list[Topic]) -> Iterator[str]:
 
 
 def _listed() -> Iterator[str]:
-    topics = _every()
+    topics = (*every(), *pages())
     column = max(len(typed(topic)) for topic in topics)
     yield _MORE
     for kind, heading in KINDS.items():

@@ -43,19 +43,15 @@ def _show(files: Sequence[Path], output: Output, program: Program) -> None:
     from gpumap.model.io import read
 
     if len(files) == 1:
-        _show_one(read(files[0]), output, program)
+        found = read(files[0])
+        emit(found, output, program)
+        speak(found, found.notes, output, program)  # as its run did
         return
     from gpumap.results.several import render, table
 
     _refuse_one(output)
-    found = table(_labelled(files, list(map(read, files))))
-    deliver(partial(render, found), output, program)
-
-
-def _show_one(found: Report, output: Output, program: Program) -> None:
-    """Show a report as its run did, and say on stderr what the run said."""
-    emit(found, output, program)
-    speak(found, found.notes, output, program)
+    several = table(_labelled(files, list(map(read, files))))
+    deliver(partial(render, several), output, program)
 
 
 def _refuse_one(output: Output) -> None:

@@ -92,16 +92,11 @@ def _read(file: str) -> tuple[Topic, ...]:
 
 def every() -> tuple[Topic, ...]:
     """Return all topics: those of the table, of the reasons of verdicts, and of benchmarks."""
+    from gpumap.judge.compare import WHY
+
     there = {(topic.kind, topic.name) for topic in table()}
-    others = (t for t in (*_of_verdicts(), *_of_benchmarks()) if (t.kind, t.name) not in there)
-    return (*table(), *others)
-
-
-def _of_verdicts() -> Iterator[Topic]:
-    from gpumap.judge import compare
-
-    for reason, why in compare.WHY.items():
-        yield Topic(reason, "verdict", why)
+    others = (*(Topic(reason, "verdict", why) for reason, why in WHY.items()), *_of_benchmarks())
+    return (*table(), *(t for t in others if (t.kind, t.name) not in there))
 
 
 def _of_benchmarks() -> Iterator[Topic]:
@@ -121,11 +116,8 @@ def named(word: str) -> tuple[Topic, ...]:
     Case, blanks, hyphens, underscores and apostrophes make no difference. Benchmarks are loaded for
     a word that the table does not have. A word that a topic lists as *word* is that topic's.
     """
-    return _named(word, table()) or _listing(word) or _named(word, every())
-
-
-def _listing(word: str) -> tuple[Topic, ...]:
-    return tuple(topic for topic in table() if f"*{word.casefold()}*" in topic.text)
+    listing = tuple(topic for topic in table() if f"*{word.casefold()}*" in topic.text)
+    return _named(word, table()) or listing or _named(word, every())
 
 
 def _named(word: str, topics: Sequence[Topic]) -> tuple[Topic, ...]:

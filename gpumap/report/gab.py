@@ -12,6 +12,7 @@ worse where it grows is in none of them, and so is what JSON cannot hold: infini
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.report.trackers import finite, points
@@ -26,17 +27,8 @@ _SMALLER = ("loss",)
 _NEITHER = ("ideal", "ideal_balanced", "undisturbed", "epochs")
 
 
-def bigger(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
-    """Return the figures of which more is better."""
-    return _text(shown, smaller_is_better=False)
-
-
-def smaller(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
-    """Return the figures of which less is better."""
-    return _text(shown, smaller_is_better=True)
-
-
-def _text(shown: Shown, *, smaller_is_better: bool) -> str:
+def _text(shown: Shown, style: Style, *, smaller_is_better: bool) -> str:  # noqa: ARG001
+    """Return the figures of which less is better, or more."""
     found = [
         _entry(metric, point)
         for metric, of_metric in points(shown).items()
@@ -45,6 +37,10 @@ def _text(shown: Shown, *, smaller_is_better: bool) -> str:
         if finite(point)
     ]
     return json.dumps(found, indent=1, allow_nan=False) + "\n"
+
+
+bigger = partial(_text, smaller_is_better=False)
+smaller = partial(_text, smaller_is_better=True)
 
 
 def _smaller_is_better(metric: Metric) -> bool | None:

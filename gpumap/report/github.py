@@ -52,7 +52,8 @@ def render(shown: Shown, style: Style) -> str:
 
 def _annotations(shown: Shown) -> Iterator[str]:
     for level, code, message in _messages(shown):
-        title = _property(f"gpumap {shown.report.kind}: {code}")
+        title = _data(f"gpumap {shown.report.kind}: {code}")
+        title = title.replace(":", "%3A").replace(",", "%2C")
         yield f"::{level} title={title}::{_data(*message)}"
 
 
@@ -79,7 +80,3 @@ def _message(found: Diagnostic) -> tuple[str, ...]:
 def _data(*lines: str) -> str:
     text = "\n".join(map(printable, lines))
     return _INSIDE.sub(_ESCAPED, text).replace("%", "%25").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

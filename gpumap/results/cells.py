@@ -194,11 +194,8 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
 
 
 def _which(rows: Iterable[Measurement]) -> str:
-    return listed([*dict.fromkeys(map(_called, rows))], _FLAGGED)
-
-
-def _called(row: Measurement) -> str:
-    return f"{row.case.name} {short(row.case)}" if _is_solo(row) else row.case.name
+    names = (f"{r.case.name} {short(r.case)}" if _is_solo(r) else r.case.name for r in rows)
+    return listed([*dict.fromkeys(names)], _FLAGGED)
 
 
 def placed(cases: Iterable[Case]) -> Callable[[Case], str]:

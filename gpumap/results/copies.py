@@ -21,7 +21,7 @@ from gpumap.units import amount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.model import Case, Estimate, Fit, Measurement
+    from gpumap.model import Case, Estimate, Explanation, Fit, Measurement
 
     Lines = tuple[tuple[str, ...], ...]
 
@@ -200,7 +200,8 @@ def _every(pairs: Pairs) -> list[str]:
 
 def _matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Sequence[Measurement], Pairs]]:
     """Yield a title, the copies it is of, and of them the pairs that are waited for."""
-    copies = [row for row in rows if _is_pair(row) and row.status != "skipped"]
+    ordered = (row for row in rows if row.case.ordered and len(row.case.names) == _PAIR)
+    copies = [row for row in ordered if row.status != "skipped"]
     mixed = any("+" in row.case.backend for row in copies)
     groups: dict[tuple[int, str], list[Measurement]] = {}
     for row in copies:
@@ -213,11 +214,6 @@ def _matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Sequence[Measu
             yield f"device to device, {units.counted(nbytes, 'byte')}, {backend}", group, pairs
 
 
-def _is_pair(row: Measurement) -> bool:
-    """Return whether a row is of a copy from one name to another."""
-    return row.case.ordered and len(row.case.names) == _PAIR
-
-
 def _waited(row: Measurement) -> bool:
     return CopyKey.of(row.case).mode == "sync"
 
@@ -225,7 +221,7 @@ def _waited(row: Measurement) -> bool:
 def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
     names = _every(pairs)
     unit, shown = pair_cells(pairs)
-    odd = {row.case.names for row in group if _is_outlier(row) and _waited(row)}
+    odd = {row.case.names for row, _ in _outliers(group) if _waited(row)}
     marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text
               for pair, text in shown.items()}  # fmt: skip
     short = {name: middle(name, min(NAME, _ROOM // len(names))) for name in names}
@@ -258,13 +254,9 @@ def pair_cells(pairs: Pairs) -> tuple[str, dict[tuple[str, str], str]]:
     smallest = min(values.values(), default=0.0)
     first, *texts = units.same_prefix((smallest, *values.values()), "B/s")
     shown = dict(zip(values, texts, strict=True))
-    found = {pair: f"{shown[pair]}{_route(row)}" if pair in shown else row.status
+    found = {pair: shown[pair] + _ROUTES.get(row.route or "", "") if pair in shown else row.status
              for pair, row in pairs.items()}  # fmt: skip
     return first.rpartition(" ")[2], found
-
-
-def _route(row: Measurement) -> str:
-    return _ROUTES.get(row.route or "", "")
 
 
 def _legend(pair_cells: Mapping[tuple[str, str], str]) -> Iterator[str]:
@@ -273,13 +265,13 @@ def _legend(pair_cells: Mapping[tuple[str, str], str]) -> Iterator[str]:
         yield "; ".join(meanings)
 
 
-def _is_outlier(row: Measurement) -> bool:
-    return row.explanation is not None and row.explanation.cause == ODD
+def _outliers(group: Sequence[Measurement]) -> list[tuple[Measurement, Explanation]]:
+    return [(row, why) for row in group if (why := row.explanation) and why.cause == ODD]
 
 
 def _outlier_pairs(group: Sequence[Measurement]) -> Iterator[str]:
     """Yield each pair that falls out of its group, in either mode."""
-    found = [(row, why) for row in group if (why := row.explanation) and why.cause == ODD]
+    found = _outliers(group)
     for row, why in found[:_ODD_NAMED]:
         yield f"{why.cause}, {CopyKey.of(row.case).mode}: {why.text}"
     if len(found) > _ODD_NAMED:

@@ -23,7 +23,6 @@ PREDICTED = {
     "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency"),
     "cells": ("network", "devices", "time", "examples/s", "speed-up", "efficiency"),
 }  # fmt: skip
-_NONE = "-"
 _READ = "efficiency: of training and exchanges; above 100% is super-linear, and left as it is"
 
 
@@ -72,7 +71,7 @@ def _published(found: Published) -> Iterator[Table]:
     counts = sorted({cell.devices for cell in found.cells})
     texts = {(cell.row, cell.devices): cell.text for cell in found.cells}
     columns = ("network", *(units.counted(n, "device") for n in counts))
-    table = [(row, *(texts.get((row, n), _NONE) for n in counts)) for row in rows]
+    table = [(row, *(texts.get((row, n), "-") for n in counts)) for row in rows]
     yield Table(f"published: {found.origin}", columns, tuple(table), found.source)
     cells = tuple(map(_cell, found.cells))
     yield Table("computed from the cells", PREDICTED["cells"], cells, (_READ,)).full()
@@ -85,7 +84,7 @@ def _cell(cell: Cell) -> tuple[str, ...]:
         str(cell.devices),
         f"{figures['time'].value:.2f} s",
         units.single(figures["examples_per_s"].value, "1"),
-        _NONE if speedup is None else f"{speedup.value:.2f}x",
+        "-" if speedup is None else f"{speedup.value:.2f}x",
         _percent(figures.get("efficiency")),
     )
 
@@ -98,7 +97,7 @@ def _ranged(figure: Estimate | None) -> str:
 
 
 def _percent(figure: Estimate | None) -> str:
-    return _NONE if figure is None else f"{figure.value:.1%}"
+    return "-" if figure is None else f"{figure.value:.1%}"
 
 
 def records(report: Report, result: Predicted) -> Iterator[Record]:  # noqa: ARG001 - of any result

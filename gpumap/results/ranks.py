@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Rank
 
-_NONE = "-"
 RANKS = ("rank", "local", "host", "process", "name", "device", "identity", "NUMA", "cores")
 
 
@@ -26,9 +25,9 @@ def table(ranks: Sequence[Rank]) -> Table:
 def _rank(rank: Rank) -> tuple[str, ...]:
     process = (str(rank.number), str(rank.local), rank.host, str(rank.process))
     if rank.binding is None:
-        return (*process, *[_NONE] * (len(RANKS) - len(process)))
+        return (*process, *["-"] * (len(RANKS) - len(process)))
     device = rank.binding.device
-    node = _NONE if device.numa_node is None else str(device.numa_node)
-    cores = ranges(device.cores) or _NONE
-    identity = device.uuid or device.pci or _NONE
+    node = "-" if device.numa_node is None else str(device.numa_node)
+    cores = ranges(device.cores) or "-"
+    identity = device.uuid or device.pci or "-"
     return (*process, rank.binding.name, str(device.ref), identity, node, cores)

@@ -30,7 +30,7 @@ from gpumap.report.parts import Record
 from gpumap.results import outcomes
 
 if TYPE_CHECKING:
-    from gpumap.model import Case, Check, Fit, Measurement, Reason
+    from gpumap.model import Case, Check, Fit, Measurement
 
 
 def of_row(row: Measurement) -> Record:
@@ -40,7 +40,7 @@ def of_row(row: Measurement) -> Record:
         "route": row.route,
         "status": row.status,
         "flags": " ".join(row.flags),
-        "reason": _why(row.reason),
+        "reason": f"{row.reason.code}: {row.reason.text}" if row.reason else None,
         "n": len(row.samples.seconds) if row.samples else 0,
         "check": _checked(row.check),
     }
@@ -71,10 +71,6 @@ def _case(case: Case) -> dict[str, Any]:
         "devices": "+".join(binding.device.id for binding in case.bindings),
         "backend": case.backend,
     }
-
-
-def _why(reason: Reason | None) -> str | None:
-    return f"{reason.code}: {reason.text}" if reason else None
 
 
 def _checked(check: Check | None) -> str:

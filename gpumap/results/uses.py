@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Use, Utilisation
 
-_NONE = "-"
 USES = ("name", "device", "used", "busy", "longest idle")
-_RIGHT = USES[3:]
 
 
 def used(found: Utilisation, refs: Mapping[str, str]) -> Table:
@@ -29,7 +27,7 @@ def used(found: Utilisation, refs: Mapping[str, str]) -> Table:
     """
     rows = tuple(_use(use, refs.get(use.device, use.device)) for use in found.uses)
     title = f"use of devices in {time_of(found.elapsed)}"
-    return Table(title, USES, rows, tuple(_uses_remarks(found)), right=_RIGHT).full()
+    return Table(title, USES, rows, tuple(_uses_remarks(found)), right=USES[3:]).full()
 
 
 def _use(use: Use, device: str) -> tuple[str, ...]:
@@ -37,8 +35,8 @@ def _use(use: Use, device: str) -> tuple[str, ...]:
         use.name,
         device,
         {"used": "yes", "not-used": "no", "unknown": "cannot tell"}[use.verdict],
-        _NONE if use.busy is None else f"{use.busy:.0%}",
-        _NONE if use.idle is None else f"{use.idle:.1f} s",
+        "-" if use.busy is None else f"{use.busy:.0%}",
+        "-" if use.idle is None else f"{use.idle:.1f} s",
     )
 
 

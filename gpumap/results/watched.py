@@ -31,7 +31,6 @@ COLUMNS = {
 MOST = 100  # rows of a table
 _ALL = "--format json has all of them"
 _UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
-_NONE = "-"
 
 
 def sections(report: Report, result: Watched, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
@@ -56,7 +55,7 @@ def traces(found: Sequence[Trace]) -> Iterator[Table]:
 def _context(trace: Trace, title: str) -> Iterator[Table]:
     found, refs = summary(trace), {b.device.id: str(b.device.ref) for b in trace.bindings}
     ran = [
-        (ran.name, _place(ran), "yes" if ran.implicit else _NONE, *_sums(ran)) for ran in found.ran
+        (ran.name, _place(ran), "yes" if ran.implicit else "-", *_sums(ran)) for ran in found.ran
     ]
     moved, busy = map(_moved, found.implicit), (_busy(busy, refs) for busy in found.busy)
     yield _table(f"{title}: what ran where", "ran", ran)
@@ -88,10 +87,11 @@ def _sums(ran: Ran) -> tuple[str, str, str]:
 
 def _busy(busy: Busy, refs: Mapping[str, str]) -> tuple[str, ...]:
     device = refs.get(busy.device, busy.device)
-    names = _NONE if busy.device == HOST else ", ".join(busy.names)
+    names = "-" if busy.device == HOST else ", ".join(busy.names)
     if not busy.events:
-        return device, names, "0", _NONE, _NONE
-    return device, names, str(busy.events), _duration(busy.seconds), _share_of(busy.share)
+        return device, names, "0", "-", "-"
+    share = _UNKNOWN if busy.share is None else f"{busy.share:.0%}"
+    return device, names, str(busy.events), _duration(busy.seconds), share
 
 
 def _moved_in_all(found: Summary) -> str:
@@ -118,10 +118,6 @@ def _times(found: Summary) -> Iterator[str]:
 
 def _duration(seconds: float | None) -> str:
     return _UNKNOWN if seconds is None else time_of(seconds)
-
-
-def _share_of(share: float | None) -> str:
-    return _UNKNOWN if share is None else f"{share:.0%}"
 
 
 def records(report: Report, result: Watched) -> Iterator[Record]:  # noqa: ARG001 - of any result

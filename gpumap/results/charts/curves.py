@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from gpumap.model import Case, Estimate, Fit, Measurement, Report
+    from gpumap.model import Estimate, Fit, Measurement, Report
 
     Rows = dict[int, Measurement]  # by their bytes
 
@@ -54,23 +54,20 @@ def _points(report: Report) -> dict[str, Rows]:
     return {id_: dict(sorted(sized.items())) for id_, sized in found.items()}
 
 
-def _word(case: Case) -> str:
-    return label(" ".join((case.name, *map(str, how(case).values()))))
-
-
 def _draw(curves: Sequence[tuple[Fit, Rows]], figure: Figure) -> None:
     panels = figure.subplots(len(_METRICS), sharex=True)
     for axes, (metric, unit) in zip(panels, _METRICS.items(), strict=True):
         axes.set(xscale="log", yscale="log", ylabel=metric)
         axes.grid(visible=True)
         for n, ((fit, rows), color) in enumerate(zip(curves, COLORS, strict=False)):
+            words = (fit.case.name, *map(str, how(fit.case).values()))
             beside = _BESIDE ** (n - (len(curves) - 1) / 2)
             found = {size * beside: row.metrics.get(metric) for size, row in rows.items()}
             dots(axes, found, color)
             times = {size: _seconds(fit, size) for size in _sizes(rows)}
             line = times if metric == "time" else {size: size / times[size] for size in times}
             axes.plot([*line], [*line.values()], color=color, alpha=1.0 if fit.fits else 0.4,
-                      label=_word(fit.case) if metric == "time" else None)  # fmt: skip
+                      label=label(" ".join(words)) if metric == "time" else None)  # fmt: skip
         amounts(axes.yaxis, unit)
     amounts(axes.xaxis, "B")
     panels[-1].set_xlabel("bytes")

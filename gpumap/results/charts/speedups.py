@@ -64,7 +64,8 @@ def _names(cases: Sequence[Case]) -> list[str]:
 
 def _draw(rows: Sequence[Measurement], names: Sequence[str], figure: Figure) -> None:
     axes = figure.add_subplot()
-    ideals = {n: row.metrics["ideal"].value for n, row in enumerate(rows) if _has_ideal(row)}
+    known = [row.metrics.get("ideal") for row in rows]
+    ideals = {n: ideal.value for n, ideal in enumerate(known) if ideal and drawable(ideal)}
     most = max(1.0, *(row.metrics["speedup"].value for row in rows), *ideals.values())
     axes.axvline(1.0, color="black", alpha=0.5, linewidth=1.0, label="as one device")
     if ideals:
@@ -79,10 +80,6 @@ def _draw(rows: Sequence[Measurement], names: Sequence[str], figure: Figure) -> 
     axes.locator_params("x", integer=True)
     axes.xaxis.set_major_formatter("{x:g}x")
     legend(figure)
-
-
-def _has_ideal(row: Measurement) -> bool:
-    return drawable(row.metrics.get("ideal"))
 
 
 def _bars(axes: Axes, rows: Sequence[Measurement]) -> None:
