@@ -22,13 +22,13 @@ from gpumap.app.program import (
     own,
     silence,
 )
+from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.app.program import Program
-    from gpumap.errors import Exit, GpumapError
 
 # of the help: its commands, where in gpumap.commands each lives, its first line (a test compares)
 SECTIONS = {
@@ -137,8 +137,6 @@ def _main(arguments: list[str]) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        from gpumap.errors import Exit
-
         silence(sys.stdout)
         code = Exit.CLOSED_PIPE
     except OSError as error:
@@ -177,8 +175,6 @@ def _run(arguments: list[str]) -> int:
 
 def failed(error: BaseException, arguments: list[str]) -> int:
     """Say what went wrong, and return its exit code."""
-    from gpumap.errors import Exit, GpumapError
-
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return Exit.INTERRUPTED
     if isinstance(error, click.ClickException | GpumapError):
@@ -198,8 +194,6 @@ def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...]]:
 
 def _refused(error: click.ClickException | GpumapError, arguments: list[str]) -> int:
     """Say what is wrong with the question, and return its exit code."""
-    from gpumap.errors import GpumapError
-
     if isinstance(error, GpumapError):
         from gpumap.report.diagnostics import render
 
@@ -311,8 +305,7 @@ def _complete(instruction: str) -> int:
     return _complain(f"{_COMPLETE} is {instruction!r}, not {shells}\n  fix: unset it")
 
 
-def _complain(message: str, code: Exit | None = None) -> Exit:
-    from gpumap.errors import Exit
+def _complain(message: str, code: Exit = Exit.QUESTION) -> Exit:
     from gpumap.report.diagnostics import fitted
 
     lines = f"error: {message}".split("\n")
@@ -320,13 +313,11 @@ def _complain(message: str, code: Exit | None = None) -> Exit:
         sys.stderr.write("".join(f"{line}\n" for line in fitted(lines, columns(sys.stderr))))
     except OSError:
         silence(sys.stderr)
-    return Exit.QUESTION if code is None else code
+    return code
 
 
 def _internal(error: BaseException) -> Exit:
     """Keep the traceback in a file: a user should not have to read one."""
-    from gpumap.errors import Exit
-
     if interrupted():  # what was cut short made an error of it
         return Exit.INTERRUPTED
     if isinstance(error, MemoryError):

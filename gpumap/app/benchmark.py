@@ -10,10 +10,14 @@ from gpumap.app.given_map import read_map
 from gpumap.app.opening import opened, unopened
 from gpumap.app.output import Progress
 from gpumap.app.recording import Measuring, Recording
+from gpumap.engine.control import Controlled, controlled
+from gpumap.engine.idle import disturbing, require_idle
 from gpumap.engine.needs import check_any, check_memory
 from gpumap.errors import QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import by_headline, decided, gated, judged
+from gpumap.machine.nvml import Gpus
+from gpumap.machine.state import Look, Neighbours, Watch
 from gpumap.model import Around, Measured, replace
 from gpumap.resolve import default_map, resolve, resolve_all
 
@@ -28,8 +32,6 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Clock
     from gpumap.engine.base import Benchmark, OpenDevices, Recipe, Settings
     from gpumap.judge.exit_status import Gate
-    from gpumap.machine.nvml import Gpus
-    from gpumap.machine.state import Look, Watch
     from gpumap.model import Device, Plan, Report, Resolution
 
     Opening = Callable[[Resolution, Inventory], AbstractContextManager[OpenDevices]]
@@ -130,18 +132,11 @@ class BenchmarkRun:
         if not turn.hardware or len(self._draft.measured) > 1:  # later it is our own work
             return None
         if self._settings.require_idle:
-            from gpumap.engine.idle import require_idle
-
             require_idle(turn.hardware)
-        from gpumap.machine.state import Look
-
         return Look(turn.ours)
 
     def open(self, turn: Turn, recipe: Recipe, look: Look | None, stack: ExitStack) -> _Open:
         """Open the devices, make the benchmark, and see what the machine is busy with."""
-        from gpumap.machine.nvml import Gpus
-        from gpumap.machine.state import Watch
-
         self._record.progress.doing = "opening devices"
         devices = stack.enter_context(turn.opening(turn.resolution, turn.inventory))
         gpus = stack.enter_context(Gpus(turn.hardware))
@@ -158,7 +153,6 @@ class BenchmarkRun:
         """Measure the rows within what is left of the budget."""
         from gpumap.bench.causes import explaining
         from gpumap.engine.runner import Runner
-        from gpumap.machine.state import Neighbours
 
         clock = found.devices.clock
         budget = self._budget(turn, clock)
@@ -180,8 +174,6 @@ class BenchmarkRun:
         memory is refused at once, and rows where none opens. The other is the benchmark's: a look
         at open devices chooses the reference, and they tell what they have.
         """
-        from gpumap.engine.control import controlled
-
         if recipe.only_judged:
             plan = judged(plan, self._request.gate)
         if not recipe.control:
@@ -190,8 +182,6 @@ class BenchmarkRun:
 
     def _benchmark(self, turn: Turn, recipe: Recipe, devices: OpenDevices) -> Benchmark:
         """Return the benchmark on a turn's devices, with the plan that is measured."""
-        from gpumap.engine.control import Controlled
-
         benchmark = recipe.benchmark(devices)
         if not self._request.every:  # another backend may have what this one lacks
             check_any(benchmark.plan, recipe.instead)
@@ -253,8 +243,6 @@ class BenchmarkRun:
         seen = self._draft.before.others if self._draft.before else None
         if seen is None:
             return
-        from gpumap.engine.idle import disturbing
-
         cores = len(turn.inventory.host.topology.cpus)
         warning = disturbing(seen, turn.resolution.bindings, cores)
         if warning is not None:

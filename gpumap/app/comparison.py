@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpumap.app.recording import Draft, Recording
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.claims import check_patterns
 from gpumap.judge.comparability import broken, machines, surroundings
 from gpumap.judge.compare import JUDGED, WHY, Baseline, Terms, agreed, compare
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.pairs import comparable, share
-from gpumap.model import Compared, Problem, Verdict, replace
+from gpumap.model import Compared, Problem, Resolution, Verdict, io, replace
 from gpumap.results.outcomes import figure
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.app.recording import Draft
     from gpumap.model import Report
 
 _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, on sound devices"
@@ -40,8 +40,6 @@ def base_of(path: Path, terms: Terms) -> Baseline:
         SourceError: it cannot be read.
         QuestionError: nothing can be concluded from it.
     """
-    from gpumap.model import io
-
     base = io.read(path)
     if base.status != SKIPPED:  # where the device is absent still, nothing is compared
         refuse_broken(base, "base")
@@ -194,9 +192,6 @@ class CompareRequest(NamedTuple):
 
 def compare_reports(program: Program, request: CompareRequest) -> None:
     """Judge a saved report against another one."""
-    from gpumap.app.recording import Recording
-    from gpumap.model import io
-
     assert request.base is not None
     assert request.new is not None
     pair = {
@@ -206,7 +201,7 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         "confirm": request.confirm,
     }
     # what is measured once more has a time limit of its own
-    with Recording("compare", Compared(), program, request.output, pair, time_limit=None) as record:
+    with Recording("compare", Compared(), program, request.output, pair) as record:
         baseline, after = base_of(request.base, request.terms), io.read(request.new)
         pair |= baseline.settings
         show_machine(record.draft, after)
@@ -238,8 +233,6 @@ def _verdicts(
 
 def show_machine(draft: Draft, new: Report) -> None:
     """Let the report be of the machine and the map of one that was saved."""
-    from gpumap.model import Resolution
-
     draft.source, draft.map = new.source, new.map
     draft.devices, draft.backends = new.devices, new.backends
     draft.fingerprint = new.fingerprint

@@ -51,10 +51,6 @@ class DoctorRequest(NamedTuple):
     timeout: float
     output: Output
 
-    def for_map(self) -> bool:
-        """Return whether a map is: by default, and beside frameworks one that is given here."""
-        return self.python is None or self.where[:2] != (None, None)
-
 
 def examine(program: Program, request: DoctorRequest) -> None:
     """Say for each name whether its device is used, and if not, why.
@@ -84,7 +80,8 @@ class _Examination:
 
     def run(self) -> None:
         """Examine frameworks where they are named, and the map that is given or a default one."""
-        python, for_map = self._request.python, self._request.for_map()
+        python = self._request.python  # beside whose frameworks only a map that is given counts
+        for_map = python is None or self._request.where[:2] != (None, None)
         libraries = None if python is None else self._asked(python, _WITH_MAP if for_map else 1.0)
         try:
             if for_map:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.errors import AbsentError
 from gpumap.files import write_atomic
-from gpumap.model import Listed, replace
+from gpumap.model import Listed, io, replace
 from gpumap.redaction import Redaction, host_names
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def write_machine(program: Program, target: Path, keep: Collection[str]) -> None
     """
     from gpumap.app.checking import find_devices
     from gpumap.app.recording import Draft
-    from gpumap.model import io
     from gpumap.results import headline
 
     draft = Draft("devices", Listed(), program, {})

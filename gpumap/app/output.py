@@ -8,7 +8,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from gpumap.app.program import columns, silence
+from gpumap.app.program import columns, rank_of, silence
+from gpumap.errors import Diagnostic, SourceError
+from gpumap.report import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -16,9 +18,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.engine.base import Settings
-    from gpumap.errors import Diagnostic
     from gpumap.model import Report
-    from gpumap.report import Style
 
     Form = Callable[[str, Style], str]  # what is said, in a format and a style
 
@@ -77,8 +77,6 @@ def deliver(form: Form, output: Output, program: Program) -> None:
     failures = _write(form, output) if output.targets else ()
     _show(form, output, program)
     if failures:
-        from gpumap.errors import SourceError
-
         raise SourceError(failures)
 
 
@@ -135,9 +133,7 @@ def speak(
 
 def _write(form: Form, output: Output) -> tuple[Diagnostic, ...]:
     """Write every file that can be written; return what is wrong with the others."""
-    from gpumap.errors import SourceError
     from gpumap.files import write_atomic
-    from gpumap.report import Style
 
     failures: list[Diagnostic] = []
     for target in output.targets:
@@ -150,8 +146,6 @@ def _write(form: Form, output: Output) -> tuple[Diagnostic, ...]:
 
 
 def _style(format_: str, program: Program) -> Style:
-    from gpumap.report import Style
-
     if format_ != "rich":  # the only one that looks at it
         return Style()
     color = "NO_COLOR" not in program.env and program.stdout.isatty()
@@ -171,8 +165,6 @@ def _format(requested: str, program: Program) -> str:
         return requested
     if not program.stdout.isatty() or program.env.get("TERM") == "dumb":
         return "plain"
-    from gpumap.app.program import rank_of
-
     rank, _ = rank_of(program)  # what mpirun makes a terminal for it may be a file of the user's
     return "rich" if rank is None else "plain"
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpumap.app.recording import Recording
+from gpumap import published
+from gpumap.app.comparison import show_machine
+from gpumap.app.recording import Draft, Recording
+from gpumap.bench.selectors import selector
+from gpumap.engine.sizes import counts
 from gpumap.errors import QuestionError
-from gpumap.model import Predicted
+from gpumap.model import Predicted, Prediction, io
+from gpumap.predict import given_link, measured_link, predicted, slowest
 from gpumap.text import chosen
+from gpumap.training import network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.app.recording import Draft
-    from gpumap.model import Fit, LinkCost, Prediction, Report
+    from gpumap.model import Fit, LinkCost, Report
 
-_TIME_LIMIT = 300.0  # seconds: nothing here takes that long
 _BETWEEN = "transfer.d2d[mode=sync].latency"
 _FIX = "measure copies between two devices: gpumap transfer-cost --output FILE.json"
 _EXAMPLE = "gpumap predict --network vgg16 --latency 10us --bandwidth 10GB/s --compute 300ms"
@@ -33,12 +37,8 @@ def predict_step(program: Program, *, table: str | None, output: Output, **optio
         options: of a prediction.
     """
     shown = _shown(table, options)
-    with Recording(
-        "predict", Predicted(), program, output, shown, time_limit=_TIME_LIMIT
-    ) as record:
+    with Recording("predict", Predicted(), program, output, shown) as record:
         if table is not None:
-            from gpumap import published
-
             record.draft.result = Predicted(published=published.table())
         else:
             record.draft.result = Predicted(_predicted(record.draft, options))
@@ -57,10 +57,6 @@ def _shown(table: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
-    from gpumap.engine.sizes import counts
-    from gpumap.model import Prediction
-    from gpumap.predict import predicted
-
     devices = counts(options["devices"] or "2:1024:x2")
     nbytes = _nbytes(options)
     question = Prediction(
@@ -75,22 +71,17 @@ def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
 
 def _nbytes(options: Mapping[str, Any]) -> int:
     """Return the bytes that are exchanged in a step."""
-    from gpumap.training.network import PARAMETERS
-    from gpumap.training.network import nbytes as bytes_of
-
-    network, nbytes = options["network"], options["nbytes"]
-    if (network is None) == (nbytes is None):
+    called, nbytes = options["network"], options["nbytes"]
+    if (called is None) == (nbytes is None):
         raise QuestionError("give --bytes or --network: one of the two", _EXAMPLE)
     if nbytes is not None:
         return int(nbytes)
-    (name,) = chosen(network, tuple(PARAMETERS), "network", "--network", 1)
-    return bytes_of(name)
+    (name,) = chosen(called, tuple(network.PARAMETERS), "network", "--network", 1)
+    return network.nbytes(name)
 
 
 def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
     """Return the cost of a message: as given, or of a report, with its machine."""
-    from gpumap.predict import given_link, measured_link, slowest
-
     latency, bandwidth, path = options["latency"], options["bandwidth"], options["report"]
     if path is None:
         if latency is None or bandwidth is None:
@@ -99,9 +90,6 @@ def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
     if latency is not None or bandwidth is not None:
         fix = "omit --latency and --bandwidth, or --report"
         raise QuestionError("a report has a latency and a bandwidth", fix)
-    from gpumap.app.comparison import show_machine
-    from gpumap.model import io
-
     report = io.read(path)
     show_machine(draft, report)
     return slowest([measured_link(fit) for fit in _fits(report)], nbytes)
@@ -113,8 +101,6 @@ def _fits(report: Report) -> Sequence[Fit]:
     Raises:
         QuestionError: there is none that fits.
     """
-    from gpumap.bench.selectors import selector
-
     between = selector(_BETWEEN)
     fits = [fit for fit in report.fits if fit.fits and between.matches(fit)]
     if not fits:

@@ -13,6 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from gpumap import sources
 from gpumap.app import rank_table
 from gpumap.app.command import tell
 from gpumap.app.engines import LATE
@@ -23,7 +24,10 @@ from gpumap.bench.process_ranks import Member, ProcessRanks, broken
 from gpumap.comm.watchdog import Watch, heartbeats, stopped_siblings
 from gpumap.engine.base import OpenDevices
 from gpumap.errors import Diagnostic, Exit, GpumapError
+from gpumap.inventory import Inventory
 from gpumap.machine.process_control import pin
+from gpumap.parse import parse_map
+from gpumap.resolve import default_map, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.process_ranks import Maker
     from gpumap.comm.base import ProcessComm
-    from gpumap.inventory import Inventory
     from gpumap.model import Binding, Rank, Resolution
 
 _LOST = "look at its output and at dmesg: what has no memory left is killed"
@@ -79,11 +82,6 @@ def _find(
     program: Program, comm: ProcessComm, where: Where
 ) -> tuple[Answer, Callable[[], Session] | None]:
     """Resolve this rank's device by the options that rank 0 has too; return what opens it."""
-    from gpumap import sources
-    from gpumap.inventory import Inventory
-    from gpumap.parse import parse_map
-    from gpumap.resolve import default_map, resolve
-
     argument, option, backend = where
     try:
         inventory = Inventory(program.host(), backend)

@@ -12,13 +12,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
+from gpumap.errors import Diagnostic, QuestionError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import CodeType, FrameType
 
     from gpumap.backends.base import Host
     from gpumap.comm.ranks import Launch
-    from gpumap.errors import Diagnostic, QuestionError
     from gpumap.machine.topology import Topology
 
     F = TypeVar("F", bound=Callable[..., Any])
@@ -200,8 +201,6 @@ class TimeLimit:
         self._watchdog.cancel()
 
     def _expire(self) -> None:
-        from gpumap.errors import Diagnostic
-
         where = f" while {self.doing}" if self.doing else ""
         message = f"the time limit of {self.seconds:g} s was reached{where}"
         hint = "give it longer (--timeout, --budget or --within), or request less"
@@ -232,8 +231,6 @@ def rank_of(program: Program) -> tuple[Launch | None, tuple[Diagnostic, ...]]:
 
     RANK and WORLD_SIZE stand in many a container that no launcher has started.
     """
-    from gpumap.errors import QuestionError
-
     try:
         return several(program), ()
     except QuestionError as error:
@@ -246,8 +243,6 @@ def check_single_process(program: Program, command: str) -> tuple[Diagnostic, ..
     Raises:
         QuestionError: they are ranks that the user has started for one measurement.
     """
-    from gpumap.errors import Diagnostic
-
     launch, doubts = rank_of(program)
     if launch is None:
         return doubts
@@ -260,8 +255,6 @@ def check_single_process(program: Program, command: str) -> tuple[Diagnostic, ..
 
 def refused(launch: Launch, what: str, fix: str) -> QuestionError:
     """Return the refusal to be one of several processes; rank 0 reports it first."""
-    from gpumap.errors import QuestionError
-
     if launch.rank:
         time.sleep(TURN)
     return QuestionError(f"{what}, and {launch.by} has started {launch.size}", fix)

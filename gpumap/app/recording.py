@@ -43,7 +43,7 @@ class Recording:
         output: Output,
         settings: Mapping[str, Any] | None = None,
         *,
-        time_limit: float | None,
+        time_limit: float | None = None,
         late: Exit = Exit.TIMEOUT,
     ) -> None:
         """Record a command from here on; `result` has what is known of it: nothing, as yet.

@@ -83,9 +83,8 @@ def scale(program: Program, request: ScaleRequest) -> None:
     settings = {"budget_s": request.budget, "timeout_s": request.timeout, "confidence": _CONFIDENCE}
     gate = {"expect": request.expect, "inconclusive": request.inconclusive}
     how = {"ranks": request.ranks, "weak": request.weak}
-    with Recording(
-        "scale", Scaled(), program, request.output, settings | gate | how, time_limit=None
-    ) as record:
+    shown = settings | gate | how
+    with Recording("scale", Scaled(), program, request.output, shown) as record:
         record.draft.resolution = resolved(program, record, request.where)
         runs = _Runs(program, path, request, record.draft.resolution.bindings)
         try:

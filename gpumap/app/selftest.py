@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.benchmark import BenchmarkRun, recorded_single_process
 from gpumap.app.checking import prove_map
+from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe, false_alarms
+from gpumap.engine.estimates import by_block
 from gpumap.errors import Diagnostic, Exit
 from gpumap.model import Tested, replace
 
@@ -35,8 +37,6 @@ def test_machine(request: Request) -> None:
 
 def _measure(record: Recording, request: Request, turn: Turn) -> None:
     """Measure A against A on every device of the map, and judge it."""
-    from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe
-
     draft, settings, bindings = record.draft, request.settings, turn.resolution.bindings
     if any(b.device.simulated for b in bindings):
         # a scripted clock may never come to the end of a budget
@@ -48,9 +48,6 @@ def _measure(record: Recording, request: Request, turn: Turn) -> None:
 
 def _judge(draft: Draft, rows: Iterable[Measurement]) -> None:
     """Judge B against A on each device, run by run."""
-    from gpumap.bench.selftest import false_alarms
-    from gpumap.engine.estimates import by_block
-
     done = {row.case.id: row for row in rows if row.status == "ok"}
     for row in done.values():
         base = done.get(row.case.against or "")

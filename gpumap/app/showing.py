@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.output import deliver, emit, speak
 from gpumap.errors import QuestionError
+from gpumap.results.several import FORMATS, Saved, render, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.model import Report
-    from gpumap.results.several import Saved
 
 
 def show_reports(
@@ -47,8 +47,6 @@ def _show(files: Sequence[Path], output: Output, program: Program) -> None:
         emit(found, output, program)
         speak(found, found.notes, output, program)  # as its run did
         return
-    from gpumap.results.several import render, table
-
     _refuse_one(output)
     several = table(_labelled(files, list(map(read, files))))
     deliver(partial(render, several), output, program)
@@ -56,8 +54,6 @@ def _show(files: Sequence[Path], output: Output, program: Program) -> None:
 
 def _refuse_one(output: Output) -> None:
     """Refuse a format that is of one report, before anything is read."""
-    from gpumap.results.several import FORMATS
-
     for format_ in (output.format, *(target.format for target in output.targets)):
         if format_ not in (*FORMATS, "auto"):
             fix = f"name one FILE, or take one of {', '.join(FORMATS)}"
@@ -66,8 +62,6 @@ def _refuse_one(output: Output) -> None:
 
 def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[Saved]:
     """Return the reports by their files' names; where these are the same, by their paths."""
-    from gpumap.results.several import Saved
-
     names = [path.name for path in paths]
     labels = [n if names.count(n) == 1 else str(p) for n, p in zip(names, paths, strict=True)]
     return list(map(Saved, labels, reports))

@@ -45,9 +45,7 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
     assert request.ab is not None
     terms = request.terms
     settings: dict[str, Any] = {"inconclusive": request.inconclusive, "ab": list(request.ab)}
-    with Recording(
-        "compare", Compared(), program, request.output, settings, time_limit=None
-    ) as record:
+    with Recording("compare", Compared(), program, request.output, settings) as record:
         of_a, of_b = measured(commands(request.ab), program)
         a, b = of_a[0], of_b[0]
         settings |= {"base": SIDES[0], "new": SIDES[1], **asdict(terms)}

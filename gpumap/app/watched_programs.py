@@ -40,7 +40,7 @@ def watch_program(program: Program, *, where: Where, expect_used: bool, output: 
     path, env = requested(program, "watch [MAP]"), dict(program.env)
     guard(program)
     settings = {"expect_used": expect_used}
-    with Recording("watch", Watched(), program, output, settings, time_limit=None) as record:
+    with Recording("watch", Watched(), program, output, settings) as record:
         record.draft.resolution = resolved(program, record, where)
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text

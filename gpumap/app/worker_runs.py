@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
 from gpumap.app.engines import join, refuse_several
 from gpumap.app.given_map import use
+from gpumap.app.process_job import ProcessJob, follow, rank_binding
 from gpumap.app.program import local_rank, several
 from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_request, plan
 from gpumap.bench.exchanges import LocalRanks
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.app.benchmark import Request, Turn
-    from gpumap.app.process_job import ProcessJob
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import Maker
@@ -87,8 +87,6 @@ class WorkersRun:
 
     def _run_ranks(self, engine: str) -> None:
         """Measure between processes: as rank 0, or as a rank that follows it."""
-        from gpumap.app.process_job import follow
-
         program, limit = self._request.program, self._request.settings.timeout
         try:
             world = join(program, limit, engine)
@@ -106,8 +104,6 @@ class WorkersRun:
 
     def _run_rank_0(self, record: Recording, world: Any) -> None:
         """Run as rank 0."""
-        from gpumap.app.process_job import ProcessJob
-
         program, run = self._request.program, BenchmarkRun(record, self._request)
         with ProcessJob(world, record, self._recipe.maker, local_rank(program)) as job:
             if self._request.every:
@@ -118,8 +114,6 @@ class WorkersRun:
 
     def _gathered(self, job: ProcessJob, draft: Draft, turn: Turn) -> Turn:
         """Return the turn with the devices of all ranks."""
-        from gpumap.app.process_job import rank_binding
-
         mine = rank_binding(turn.resolution, self._request.program)
         names = (binding.name for binding in turn.resolution.bindings)
         bindings, ranks = job.gather_ranks(mine, turn.inventory, names)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import DurationType, FileType
+from gpumap.commands.option_types import FileType, UnitType
 from gpumap.commands.options import (
     backend_option,
     if_absent_option,
@@ -113,7 +113,7 @@ def doctor(program: Program, /, **options: Any) -> None:
 
 @click.command()
 @map_options("Drive the devices with this backend.")
-@setting("--within", metavar="TIME", type=DurationType(), default="10s",
+@setting("--within", metavar="TIME", type=UnitType("duration"), default="10s",
          help="The limit: 10s; from 60s on memory, links and all devices at once too; from 10m on "
          "a soak.")  # fmt: skip
 @click.option(
@@ -137,10 +137,9 @@ def preflight(program: Program, /, **options: Any) -> None:
     The exit code is 0 for fit, 1 unfit, 3 a device is missing, 4 wrong bytes, 5 cannot tell. It
     never takes longer than --within, also where a driver hangs.
     """
-    from gpumap.app.preflight import PreflightRequest
-    from gpumap.app.preflight import preflight as examine_node
+    from gpumap.app import preflight as node
 
-    examine_node(program, PreflightRequest(**options))
+    node.preflight(program, node.PreflightRequest(**options))
 
 
 @click.command()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpumap.commands.option_types import BytesType, DurationType, FileType, QuantityType
+from gpumap.commands.option_types import FileType, UnitType
 from gpumap.commands.options import (
     benchmark_options,
     cases_option,
@@ -46,13 +46,13 @@ def transfer_cost(request: Request, **options: Any) -> None:
 @setting(
     "--latency",
     metavar="TIME",
-    type=QuantityType("s"),
+    type=UnitType("quantity", "s"),
     help="What a message takes whatever its size: 5us.",
 )
 @setting(
     "--bandwidth",
     metavar="RATE",
-    type=QuantityType("B/s"),
+    type=UnitType("quantity", "B/s"),
     help="Bytes a second that a link moves each way: 10GB/s.",
 )
 @click.option(
@@ -65,7 +65,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
     "--bytes",
     "nbytes",
     metavar="SIZE",
-    type=BytesType(),
+    type=UnitType("nbytes"),
     help="What each device exchanges in a step: 100MB.",
 )
 @setting(
@@ -77,7 +77,7 @@ def transfer_cost(request: Request, **options: Any) -> None:
 @setting(
     "--compute",
     metavar="TIME",
-    type=QuantityType("s"),
+    type=UnitType("quantity", "s"),
     help="A step on one device, without an exchange: 300ms.",
 )
 @setting(
@@ -122,10 +122,10 @@ def predict(program: Program, /, **options: Any) -> None:
     help="Its work grows with the names: as much time on all as on one is the ideal.",
 )
 @inconclusive_option
-@setting("--timeout", type=DurationType(), help="End a run after this time; it has failed.")
+@setting("--timeout", type=UnitType("duration"), help="End a run after this time; it has failed.")
 @setting(
     "--budget",
-    type=DurationType(),
+    type=UnitType("duration"),
     default="60s",
     help="Time for all runs. One turn is always taken; six make an interval.",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -82,12 +81,6 @@ class UnitType(click.ParamType):  # type: ignore[type-arg] # generic since click
         if self._unit and found <= 0.0:
             self.fail(f"{value!r} is not above 0: give what it really is", param, ctx)
         return found
-
-
-DurationType = partial(UnitType, "duration")  # in seconds
-ShareType = partial(UnitType, "share")  # shares need the sign
-QuantityType = partial(UnitType, "quantity")
-BytesType = partial(UnitType, "nbytes")
 
 
 class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from gpumap.app.output import Output
-from gpumap.commands.option_types import DurationType, FileType, LimitType, ShareType, TargetType
+from gpumap.commands.option_types import FileType, LimitType, TargetType, UnitType
 from gpumap.report import FORMATS
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def timeout_option(seconds: float) -> Callable[[F], F]:
     """End a command that only looks: a driver may hang in any call."""
     return setting(
         "--timeout",
-        type=DurationType(),
+        type=UnitType("duration"),
         default=f"{seconds:g}s",
         help="End the process after this time.",
     )
@@ -143,13 +143,13 @@ def benchmark_options(
 
 def _budget_option(budget: float) -> Callable[[F], F]:
     help_ = "Time for the whole command, with warm-up and checks."
-    return setting("--budget", type=DurationType(), default=f"{budget:g}s", help=help_)
+    return setting("--budget", type=UnitType("duration"), default=f"{budget:g}s", help=help_)
 
 
 _settings_options = combined(
-    setting("--timeout", type=DurationType(),
+    setting("--timeout", type=UnitType("duration"),
             help="End the process after this time.  [default: ten budgets, at least 60s]"),
-    setting("--precision", type=ShareType(), default="2%",
+    setting("--precision", type=UnitType("share"), default="2%",
             help="Stop once every half-interval is within this share; with --limit or "
             "--base, once those are decided."),
     setting("--seed", type=click.IntRange(0, 10**18 - 1), default=1,
@@ -200,7 +200,7 @@ def _gate(options: dict[str, Any], benches: Sequence[str], *, test: bool) -> Gat
     return Gate(_own(options.pop("limit"), benches), against=against, **words)
 
 
-_threshold_option = setting("--threshold", type=ShareType(), default="5%",
+_threshold_option = setting("--threshold", type=UnitType("share"), default="5%",
                             help="The slowdown that counts.")  # fmt: skip
 terms_options = combined(
     _threshold_option,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.commands.option_types import DurationType, FileType
+from gpumap.commands.option_types import FileType, UnitType
 from gpumap.commands.options import map_option, map_options, output_options, setting
 from gpumap.errors import QuestionError
 
@@ -89,10 +89,10 @@ _quiet = setting("--quiet", is_flag=True, help="No notes and no report of the pl
     type=FileType(),
     help="Write what each process prints to files: DIR/NAME.out, DIR/NAME.err.",
 )
-@setting("--timeout", type=DurationType(), help="End all processes after this time.")
+@setting("--timeout", type=UnitType("duration"), help="End all processes after this time.")
 @setting(
     "--grace",
-    type=DurationType(),
+    type=UnitType("duration"),
     default="5s",
     help="Time for a process to end after a signal; then it is killed.",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.report.parts import Section, Text
-from gpumap.results import mapped
+from gpumap.results import mapped, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,8 +38,6 @@ def around(
     yield from mapped.sections(report.bindings or bindings)
     yield Section("tables", tuple(tables))
     if report.verdicts:
-        from gpumap.results import verdicts
-
         yield Section("verdicts", tuple(verdicts.judged(report, verbose=verbose)))
     if lines := tuple(method):
         yield Section("method", (Text(lines, look="footer", gap=True, filled=True),))

@@ -8,7 +8,7 @@ from gpumap import units
 from gpumap.bench.registry import find
 from gpumap.judge.headline import MEASURED, Question, measured
 from gpumap.report.parts import Section, Text
-from gpumap.results import ResultSpec, charts, mapped, records, rows
+from gpumap.results import ResultSpec, charts, mapped, ranks, records, rows
 from gpumap.results.around import around, aside, stopped
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ def sections(
 
 def _tables(report: Report, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
     if report.ranks:
-        from gpumap.results import ranks
-
         yield ranks.table(report.ranks)
     yield from rows.tables(report, verbose=verbose)
 

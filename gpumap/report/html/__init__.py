@@ -11,17 +11,17 @@ from importlib.resources import files
 from shlex import join
 from typing import TYPE_CHECKING
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
 from gpumap.escape import printable
+from gpumap.report.charts import Chart, missing, picture
 from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place, remedy
 from gpumap.report.parts import tone
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
-    from markupsafe import Markup
-
     from gpumap.report import Style
-    from gpumap.report.charts import Chart
     from gpumap.report.parts import Shown, Text
     from gpumap.report.table import Table
 
@@ -45,8 +45,6 @@ def color(shown: Shown) -> str:
 
 def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format takes a style
     """Return the report as a page in ASCII: it is the same in whatever encoding it is written."""
-    from gpumap.report.charts import missing
-
     found: dict[str, list[Text | Table]] = {name: [] for name in (*_PLACES, *_ELSEWHERE)}
     for section in shown.sections(False):  # noqa: FBT003 - not all of it
         found[section.name] += section.parts
@@ -68,9 +66,6 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
 @cache
 def _environment() -> Environment:
     """Return the templates: each text that they show is printable, and then escaped."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-    from markupsafe import Markup
-
     found = Environment(
         autoescape=True,
         finalize=lambda text: printable(text) if type(text) is str else text,
@@ -109,10 +104,6 @@ def _classes(table: Table) -> list[str]:
 
 
 def _picture(chart: Chart, number: int) -> Markup:
-    from markupsafe import Markup
-
-    from gpumap.report.charts import picture
-
     opening = Markup('<svg role="img" aria-label="{}" ').format(printable(chart.title))
     svg = picture(chart, f"chart-{number}").removeprefix("<svg ")
     return opening + Markup(svg)  # noqa: S704 - XML of matplotlib, which escapes each text
