@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.backends import DEFAULTS
 from gpumap.errors import AbsentError, Diagnostic, QuestionError, Span
-from gpumap.inventory import of_kind
+from gpumap.inventory import Inventory, of_kind
 from gpumap.kinds import KINDS, Kind
 from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Resolution, replace
 from gpumap.remedies import hidden, other_build, remedy
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gpumap.backends.base import Host
-    from gpumap.inventory import Inventory
     from gpumap.machine.topology import Topology
     from gpumap.model import Device, Probe
 

@@ -19,14 +19,13 @@ import json
 import re
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.text import cut, fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
 GPUMAP = (sys.executable, "-P", "-m", "gpumap")  # -P: nothing of this folder
 # Open MPI binds to cores of its own choice, and refuses more ranks than it has counted cores.

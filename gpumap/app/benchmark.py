@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpumap.app.given_map import read_map
+from gpumap.app.given_map import Where, read_map
 from gpumap.app.opening import opened, unopened
-from gpumap.app.output import Progress
+from gpumap.app.output import Output, Progress
 from gpumap.app.recording import Measuring, Recording
 from gpumap.engine.control import Controlled, controlled
 from gpumap.engine.idle import disturbing, require_idle
 from gpumap.engine.needs import check_any, check_memory
 from gpumap.errors import QuestionError
 from gpumap.inventory import Inventory
-from gpumap.judge.exit_status import by_headline, decided, gated, judged
+from gpumap.judge.exit_status import Gate, by_headline, decided, gated, judged
 from gpumap.machine.nvml import Gpus
 from gpumap.machine.state import Look, Neighbours, Watch
 from gpumap.model import Around, Measured, replace
@@ -23,15 +23,10 @@ from gpumap.resolve import default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from typing import Any
 
-    from gpumap.app.given_map import Where
-    from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.backends.base import Clock
     from gpumap.engine.base import Benchmark, OpenDevices, Recipe, Settings
-    from gpumap.judge.exit_status import Gate
     from gpumap.model import Device, Plan, Report, Resolution
 
     Opening = Callable[[Resolution, Inventory], AbstractContextManager[OpenDevices]]

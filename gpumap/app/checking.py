@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import sources
-from gpumap.app.given_map import read_map
-from gpumap.app.output import say
-from gpumap.app.program import Ended, check_single_process
-from gpumap.app.recording import Recording
+from gpumap.app.given_map import Where, read_map
+from gpumap.app.output import Output, say
+from gpumap.app.program import Ended, Program, check_single_process
+from gpumap.app.recording import Draft, Recording
 from gpumap.errors import (
     AbsentError,
     Diagnostic,
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from gpumap.app.given_map import Where
-    from gpumap.app.output import Output
-    from gpumap.app.program import Program
-    from gpumap.app.recording import Draft
     from gpumap.backends.base import Session
     from gpumap.inventory import Inventory
     from gpumap.model import ContextMap, Device, Entry, Report, Resolution

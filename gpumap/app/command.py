@@ -6,14 +6,10 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from gpumap.app.program import Ended
+from gpumap.app.program import Ended, Program
 from gpumap.errors import QuestionError
 from gpumap.escape import written
-
-if TYPE_CHECKING:
-    from gpumap.app.program import Program
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell has them
 _SCRIPT = "a script begins with #! and its interpreter; arguments and map together have a limit"

@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from gpumap.app.program import TURN, refused, several, unbound
+from gpumap.app.program import TURN, Program, refused, several, unbound
 from gpumap.comm.engines import engine_of, joined
 from gpumap.comm.watchdog import stopped_siblings
 from gpumap.errors import GpumapError
@@ -25,7 +25,6 @@ from gpumap.model import replace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.app.program import Program
     from gpumap.comm.base import ProcessComm
 
 LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import sources
-from gpumap.app.given_map import read_map
-from gpumap.app.program import check_single_process
+from gpumap.app.given_map import Where, read_map
+from gpumap.app.program import Program, check_single_process
 from gpumap.app.recording import Recording
 from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.backends import REGISTRY
@@ -32,9 +32,7 @@ from gpumap.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
-    from gpumap.app.program import Program
     from gpumap.doctor.evidence import Evidence, Health
     from gpumap.model import Binding, ContextMap, Diagnosis
 

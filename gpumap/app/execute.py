@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap import sources
 from gpumap.app.command import not_executed, requested, tell
 from gpumap.app.output import say
-from gpumap.app.own_entry import own_index, own_rank, take
-from gpumap.app.program import Ended
+from gpumap.app.own_entry import Rank, Taken, own_index, own_rank, take
+from gpumap.app.program import Ended, Program
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError
-from gpumap.launch.placement import TOKEN, environment, identity
+from gpumap.launch.placement import TOKEN, Place, environment, identity
 from gpumap.launch.visibility import kept
 from gpumap.machine.process_control import pin, stat_fields
 from gpumap.model import replace
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpumap.app.given_map import Where
-    from gpumap.app.own_entry import Rank, Taken
-    from gpumap.app.program import Program
-    from gpumap.launch.placement import Place
     from gpumap.model import Device, MapText
 
 _NO_MAP = 'give one: gpumap {} "dev0->cuda0;dev1->cuda1" -- COMMAND; `gpumap devices` lists devices'

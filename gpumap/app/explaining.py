@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.app.program import columns
+from gpumap.app.program import Program, columns
 from gpumap.doctor.diagnose import pages
 from gpumap.errors import Diagnostic, QuestionError
-from gpumap.explain import KINDS, every, named, nearest, typed
+from gpumap.explain import KINDS, Topic, every, named, nearest, typed
 from gpumap.report.diagnostics import fitted
 from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpumap.app.program import Program
-    from gpumap.explain import Topic
 
 _NO_FAULT = ("metric", "column", "case", "parameter", "route", "concept")  # nothing to fix: a hint
 _MORE = "`gpumap explain TOPIC` says more of each, and what to do"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
 
 from gpumap.app.command import tell
-from gpumap.app.program import ENDING, Ended
+from gpumap.app.program import ENDING, Ended, Program
 from gpumap.machine.process_control import (
     adopt_orphans,
     children,
@@ -16,9 +15,6 @@ from gpumap.machine.process_control import (
     prctl,
 )
 from gpumap.text import ended
-
-if TYPE_CHECKING:
-    from gpumap.app.program import Program
 
 _HEARD = (*ENDING, signal.SIGCHLD)
 

@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.app.output import deliver
+from gpumap.app.output import Output, deliver
 from gpumap.errors import QuestionError, SourceError
 from gpumap.files import write_atomic
 from gpumap.model import io
@@ -16,7 +16,6 @@ from gpumap.results.several import render
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpumap.app.output import Output
     from gpumap.app.program import Program
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

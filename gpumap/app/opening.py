@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpumap.engine.base import OpenDevices
 from gpumap.errors import DeviceError, QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, NoReturn
 
     from gpumap.backends.base import Feature, Session
     from gpumap.inventory import Inventory

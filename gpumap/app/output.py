@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from gpumap.app.program import columns, rank_of, silence
+from gpumap.app.program import Program, columns, rank_of, silence
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.report import Style
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
-    from gpumap.app.program import Program
     from gpumap.engine.base import Settings
     from gpumap.model import Report
 

@@ -6,12 +6,12 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.app.program import several, unbound
+from gpumap.app.program import Program, several, unbound
 from gpumap.comm.ranks import VARIABLES, launched, ranks_of_node, without_ranks
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.inventory import Inventory
-from gpumap.launch.placement import TOKEN, identity, places
-from gpumap.machine.topology import read
+from gpumap.launch.placement import TOKEN, Place, identity, places
+from gpumap.machine.topology import Topology, read
 from gpumap.model import Binding, Probe
 from gpumap.resolve import resolve
 from gpumap.text import cut
@@ -19,9 +19,6 @@ from gpumap.text import cut
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpumap.app.program import Program
-    from gpumap.launch.placement import Place
-    from gpumap.machine.topology import Topology
     from gpumap.model import ContextMap, Device, Entry
 
     Notes = tuple[Diagnostic, ...]

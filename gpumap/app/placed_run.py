@@ -13,13 +13,13 @@ from gpumap.app.guard import guard
 from gpumap.app.launching import Launching
 from gpumap.app.output import say
 from gpumap.app.own_entry import inventory
-from gpumap.app.program import Ended
+from gpumap.app.program import Ended, Program
 from gpumap.comm.ranks import without_ranks
 from gpumap.errors import GpumapError
 from gpumap.launch import placement
 from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
-from gpumap.machine.topology import read
+from gpumap.machine.topology import Topology, read
 from gpumap.parse import parse_map
 from gpumap.resolve import resolve
 from gpumap.text import width
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpumap.app.given_map import Where
-    from gpumap.app.program import Program
     from gpumap.launch.placement import Place
-    from gpumap.machine.topology import Topology
     from gpumap.model import Resolution
 
     Planned = Sequence[tuple[Place, Mapping[str, str]]]

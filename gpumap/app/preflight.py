@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.app.given_map import read_map
+from gpumap.app.given_map import Where, read_map
 from gpumap.app.recording import Recording
 from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.doctor import health
-from gpumap.doctor.evidence import Health
+from gpumap.doctor.evidence import Health, MapName
 from gpumap.doctor.fixes import fixed
 from gpumap.doctor.gather import map_names
 from gpumap.doctor.requirements import Requirements
@@ -29,10 +29,8 @@ from gpumap.resolve import default_map, warn_of_shared
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.doctor.evidence import MapName
     from gpumap.model import ContextMap
 
 _EXITS = {

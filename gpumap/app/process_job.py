@@ -18,7 +18,7 @@ from gpumap.app import rank_table
 from gpumap.app.command import tell
 from gpumap.app.engines import LATE
 from gpumap.app.own_entry import index_of_rank
-from gpumap.app.program import TURN, TimeLimit, leave_signals, local_rank
+from gpumap.app.program import TURN, Program, TimeLimit, leave_signals, local_rank
 from gpumap.app.rank_table import Answer, refuse, this_rank
 from gpumap.bench.process_ranks import Member, ProcessRanks, broken
 from gpumap.comm.watchdog import Watch, heartbeats, stopped_siblings
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpumap.app.given_map import Where
-    from gpumap.app.program import Program
     from gpumap.app.recording import Recording
     from gpumap.backends.base import Session
     from gpumap.bench.process_ranks import Maker

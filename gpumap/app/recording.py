@@ -10,8 +10,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-from gpumap.app.output import emit, reserve_stdout, say, speak
-from gpumap.app.program import Ended, TimeLimit, ignore_signals, interrupted, to_the_end
+from gpumap.app.output import Output, Progress, emit, reserve_stdout, say, speak
+from gpumap.app.program import Ended, Program, TimeLimit, ignore_signals, interrupted, to_the_end
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_status import STATUS, exit_code, status
 from gpumap.machine import process_control
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from gpumap import model
-    from gpumap.app.output import Output, Progress
-    from gpumap.app.program import Program
     from gpumap.engine.runner import Runner
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.app.given_map import read_map
+from gpumap.app.given_map import Where, read_map
 from gpumap.backends import REGISTRY
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.inventory import Inventory
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpumap.app.given_map import Where
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.model import ContextMap, Report

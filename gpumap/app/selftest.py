@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gpumap.app.benchmark import BenchmarkRun, recorded_single_process
+from gpumap.app.benchmark import BenchmarkRun, Request, Turn, recorded_single_process
 from gpumap.app.checking import prove_map
 from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe, false_alarms
 from gpumap.engine.estimates import by_block
@@ -15,7 +15,6 @@ from gpumap.model import Tested, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumap.app.benchmark import Request, Turn
     from gpumap.app.recording import Draft, Recording
     from gpumap.model import Alarms, Measurement
 

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.command import find_program, print_lines, tell
 from gpumap.app.output import say
-from gpumap.errors import QuestionError, SourceError
+from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.files import read_text
-from gpumap.session_file import GPUMAP, OF_MPIRUN, is_model_class, note, read, training
+from gpumap.session_file import GPUMAP, OF_MPIRUN, Session, is_model_class, note, read, training
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.app.placed_run import RunRequest
     from gpumap.app.program import Program
-    from gpumap.errors import Diagnostic
-    from gpumap.session_file import Session
 
 _SOURCE = 1 << 22  # bytes of a module
 _LIMIT = 1 << 16  # bytes: six keys, and thousands of devices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.app.output import deliver, emit, speak
+from gpumap.app.output import Output, deliver, emit, speak
 from gpumap.errors import QuestionError
 from gpumap.results.several import FORMATS, Saved, render, table
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.model import Report
 

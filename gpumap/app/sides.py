@@ -18,7 +18,7 @@ from gpumap.app.comparison import (
     refuse_unlike,
     show_machine,
 )
-from gpumap.app.remeasure import measure, of_text, words_of
+from gpumap.app.remeasure import Run, measure, of_text, words_of
 from gpumap.errors import QuestionError
 from gpumap.judge.claims import check_patterns
 from gpumap.judge.comparability import machines, surroundings
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.comparison import CompareRequest
     from gpumap.app.program import Program
-    from gpumap.app.remeasure import Run
     from gpumap.model import Report
 
 SIDES = ("A", "B")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.app.given_map import Where, read_map
 from gpumap.app.guard import guard
-from gpumap.app.program import own
+from gpumap.app.program import Program, own
 from gpumap.app.recording import Draft, Recording
 from gpumap.app.watched_programs import run_alone
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.app.output import Output
-    from gpumap.app.program import Program
     from gpumap.contexts import Context
     from gpumap.launch.supervisor import Ending
     from gpumap.model import Device, Report

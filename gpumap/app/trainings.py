@@ -21,7 +21,7 @@ from gpumap.training.jobs import CASES, Params, Scaling
 from gpumap.training.network import NAMES, PRESETS, TRANSFORMER
 from gpumap.training.optimizers import OPTIMIZERS, RATES
 from gpumap.training.rules import RULES, RuleSpec
-from gpumap.training.tasks import UserNetwork
+from gpumap.training.tasks import Trainable, UserNetwork
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from gpumap.app.benchmark import Request
     from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
-    from gpumap.training.tasks import Trainable
 
 _EXAMPLES = 256  # of each device, for a network of one's own
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.app.command import requested
-from gpumap.app.given_map import read_map
+from gpumap.app.given_map import Where, read_map
 from gpumap.app.guard import guard
 from gpumap.app.launching import Launching
 from gpumap.app.own_entry import inventory
@@ -20,7 +20,6 @@ from gpumap.resolve import default_map, resolve
 from gpumap.text import ended
 
 if TYPE_CHECKING:
-    from gpumap.app.given_map import Where
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.launch.supervisor import Ending

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.app.benchmark import BenchmarkRun, recorded, run_single_process
+from gpumap.app.benchmark import BenchmarkRun, Request, Turn, recorded, run_single_process
 from gpumap.app.engines import join, refuse_several
 from gpumap.app.given_map import use
 from gpumap.app.process_job import ProcessJob, follow, rank_binding
@@ -18,8 +18,8 @@ from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_request,
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
-from gpumap.comm.local import LIBRARIES
-from gpumap.engine.base import Recipe
+from gpumap.comm.local import LIBRARIES, Library
+from gpumap.engine.base import OpenDevices, Recipe, Settings
 from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
@@ -29,12 +29,9 @@ from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.app.benchmark import Request, Turn
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import Maker
-    from gpumap.comm.local import Library
-    from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Binding, Plan
 
     WorkersFactory = Callable[[OpenDevices | None], Any]

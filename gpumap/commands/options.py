@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gpumap.app.output import Output
+from gpumap.app.output import Output, Target
 from gpumap.commands.option_types import FileType, LimitType, TargetType, UnitType
 from gpumap.report import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.app.output import Target
     from gpumap.app.program import Program
     from gpumap.judge.compare import Baseline
     from gpumap.judge.exit_status import Gate

@@ -15,12 +15,11 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.report.trackers import finite, points
+from gpumap.report.trackers import Metric, Point, finite, points
 
 if TYPE_CHECKING:
     from gpumap.report import Style
     from gpumap.report.parts import Shown
-    from gpumap.report.trackers import Metric, Point
 
 _SMALLER_UNITS = ("s", "B")
 _SMALLER = ("loss",)

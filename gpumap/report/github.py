@@ -25,14 +25,13 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.escape import printable
-from gpumap.report import plain
+from gpumap.report import Style, plain
 from gpumap.report.diagnostics import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.errors import Diagnostic
-    from gpumap.report import Style
     from gpumap.report.parts import Shown
 
     Level = Literal["error", "warning", "notice"]

@@ -19,13 +19,12 @@ from xml.etree import ElementTree as ET
 
 from gpumap.escape import printable
 from gpumap.report.csv import number
-from gpumap.report.parts import unique
+from gpumap.report.parts import Outcome, Record, Shown, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.report import Style
-    from gpumap.report.parts import Outcome, Record, Shown
 
 _SUITES = {
     "headline": "run",

@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report.trackers import Metric, points
+from gpumap.report.trackers import Metric, Point, points
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpumap.report import Style
     from gpumap.report.parts import Shown
-    from gpumap.report.trackers import Point
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\""})  # a line break is an escape already
 _LABELS = ("bench", "case", "names", "backend")  # of a record, beside the name of the series

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from gpumap.report import plain
-from gpumap.report.parts import tone
+from gpumap.report import Style, plain
+from gpumap.report.parts import Shown, tone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumap.report import Style
-    from gpumap.report.parts import Shown
     from gpumap.report.table import Line
 
 _LOOKS = {  # of lines

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.escape import printable
 from gpumap.model.maps import METRICS
-from gpumap.report.parts import unique
+from gpumap.report.parts import Record, Shown, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.model import Estimate
-    from gpumap.report.parts import Record, Shown
 
 # behind the name of a metric, for who is told no unit; none where the metric has it in its name
 _SUFFIXES = {"s": "seconds", "B": "bytes", "B/s": "bytes_per_second", "FLOP/s": "flop_per_second"}

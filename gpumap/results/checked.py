@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
-from gpumap.report.parts import Outcome, Record
+from gpumap.report.parts import Outcome, Record, Section
 from gpumap.results import ResultSpec, mapped
 from gpumap.results.around import aside
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Checked, Report
-    from gpumap.report.parts import Section
 
 
 def sections(report: Report, result: Checked, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.bench.registry import find
 from gpumap.judge.headline import MEASURED, Question, measured
-from gpumap.report.parts import Section, Text
+from gpumap.report.parts import Record, Section, Text
 from gpumap.results import ResultSpec, charts, mapped, ranks, records, rows
 from gpumap.results.around import around, aside, stopped
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Measured, Report
     from gpumap.report.charts import Chart
-    from gpumap.report.parts import Record
     from gpumap.report.table import Table
 
 

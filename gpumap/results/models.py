@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.bench.sweeps import sweeps
+from gpumap.bench.sweeps import Sweep, sweeps
 from gpumap.figures import estimate
 from gpumap.report.table import Table
 from gpumap.results.cells import placed
@@ -14,7 +14,6 @@ from gpumap.results.cells import placed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.bench.sweeps import Sweep
     from gpumap.model import Measurement
 
 BREAK_EVENS = ("y", "on", "x moved each call", "x stays on the device")

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from gpumap.errors import Exit
 from gpumap.figures import estimate
 from gpumap.judge.phrases import verdict_figure
-from gpumap.report.parts import Outcome
+from gpumap.report.parts import Outcome, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Diagnosis, Measurement, Problem, Report, Verdict
-    from gpumap.report.parts import State
 
 _BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all
 _WRONG = ("wrong-data", "over-ceiling", "diverged")  # what a row fails with exit code 4 for

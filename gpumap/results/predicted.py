@@ -8,7 +8,7 @@ from gpumap import units
 from gpumap.figures import estimate
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
-from gpumap.report.parts import Record
+from gpumap.report.parts import Record, Section
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
 from gpumap.results.around import around
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Cell, Estimate, Forecast, Predicted, Prediction, Published, Report
-    from gpumap.report.parts import Section
 
 PREDICTED = {
     "forecasts": ("algorithm", "devices", "exchange", "step", "speed-up", "efficiency"),

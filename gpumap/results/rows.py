@@ -6,7 +6,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import find, how, loaded, sizes
+from gpumap.bench.registry import BenchmarkSpec, find, how, loaded, sizes
 from gpumap.model import replace
 from gpumap.report.table import Table
 from gpumap.results import cells
@@ -15,7 +15,6 @@ from gpumap.text import listed, short
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.bench.registry import BenchmarkSpec
     from gpumap.model import Case, Fit, Measurement, Report
 
 _ODD = "odd-pair"  # a cause

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpumap.figures import estimate
 from gpumap.judge import scaling
 from gpumap.judge.headline import Question
-from gpumap.report.parts import Record
+from gpumap.report.parts import Record, Section
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
 from gpumap.results.around import around
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Report, Scaled, ScaleStep, Scaling
-    from gpumap.report.parts import Section
 
 STEPS = ("names", "time", "speed-up", "busy", "n")
 

@@ -8,7 +8,7 @@ from gpumap.figures import estimate
 from gpumap.judge import fitness
 from gpumap.judge.headline import Question
 from gpumap.model import worst
-from gpumap.report.parts import Outcome, Record, Section, Text
+from gpumap.report.parts import Outcome, Record, Section, State, Text
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.model import FitnessCheck, Report, Screened
-    from gpumap.report.parts import State
 
 VERDICTS = ("name", "device", "health", "bytes", "pairs", "product", "siblings", "verdict")
 ITEMS = ("of", "item", "verdict", "seen", "figure")

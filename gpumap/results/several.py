@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.figures import estimate
 from gpumap.model import Estimate, Fit, Measurement, Report
-from gpumap.report import plain
+from gpumap.report import Style, plain
 from gpumap.report.table import PIPED, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.report import Style
 
 FORMATS = ("plain", "rich")
 # metrics that the others follow from: a table has these alone

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.model import Estimate, Headline
 from gpumap.report import render as text
-from gpumap.report.parts import Record, Shown
+from gpumap.report.parts import Outcome, Record, Shown
 from gpumap.results import spec_of
 from gpumap.results.around import warnings
 from gpumap.results.outcomes import SHOWN, of_problem, of_run, of_verdicts
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Problem, Report, Verdict
     from gpumap.report import Style
-    from gpumap.report.parts import Outcome
 
 
 def render(format_: str, report: Report, style: Style) -> str:

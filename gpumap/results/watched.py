@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.judge import answers
 from gpumap.judge.headline import Question
-from gpumap.judge.traces import HOST, TARGET, summary, total
-from gpumap.report.parts import Record
+from gpumap.judge.traces import HOST, TARGET, Busy, Ran, Summary, summary, total
+from gpumap.report.parts import Record, Section
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
 from gpumap.results.around import STOPPED, around, stopped
@@ -19,9 +19,7 @@ from gpumap.units import counted, time_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpumap.judge.traces import Busy, Ran, Summary
     from gpumap.model import Report, Trace, Watched
-    from gpumap.report.parts import Section
 
 COLUMNS = {
     "ran": ("ran", "on", "implicit", "count", "bytes", "total time"),

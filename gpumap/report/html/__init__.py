@@ -17,12 +17,11 @@ from markupsafe import Markup
 from gpumap.escape import printable
 from gpumap.report.charts import Chart, missing, picture
 from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place, remedy
-from gpumap.report.parts import tone
+from gpumap.report.parts import Shown, Text, tone
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
     from gpumap.report import Style
-    from gpumap.report.parts import Shown, Text
     from gpumap.report.table import Table
 
 _COLORS = {"good": "good", "below": "unclear", "untrusted": "unclear", "failed": "bad"}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from gpumap.report.charts import titled
+from gpumap.report.charts import Chart, titled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpumap.model import Report
-    from gpumap.report.charts import Chart
 
 KINDS = ("speedups", "curves", "matrices")
 MOST = 6  # charts of a kind: more than that are too many to look at
