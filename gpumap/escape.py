@@ -19,16 +19,12 @@ def printable(text: str) -> str:
     except the plain space. GitHub's runner obeys lines that begin with ``::`` and ``##[`` anywhere.
     """
     if not text.isprintable():
-        text = "".join(c if c.isprintable() else _escaped(c) for c in text)
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     if "##[" in text:
         text = text.replace("##[", r"#\x23[")
     if text.lstrip().startswith("::"):
         text = text.replace("::", r":\x3a", 1)
     return text
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def written(lines: Iterable[str]) -> str:

@@ -231,8 +231,9 @@ def _absent(entry: Entry, number: int, probes: Sequence[Probe], host: Host) -> D
     hiding = _hiding(kind, probes, host.env)
     if found:
         notes = [note for probe in probes for note in _about(kind, probe)] + hiding
-        if found[0].backend == "numpy":
-            notes += _kept_from(host.topology)
+        allowed, online = len(host.topology.cpus), host.topology.online
+        if found[0].backend == "numpy" and allowed != online:  # the others have no number then
+            notes.append(f"this process may run on {allowed} of {online} processors")
         known = "; ".join(notes)
         message = f"{entry.ref} is not there" + (f": {known}" if known else "")
         hint: str | None = _there(entry.ref, found)
@@ -248,14 +249,6 @@ def _hiding(kind: Kind, probes: Sequence[Probe], env: Mapping[str, str]) -> list
     """Return what hides devices of a kind from the libraries that were asked."""
     asked = any(probe.usable and probe.name != "fake" for probe in probes)
     return [text] if asked and (text := hidden(kind, env)) else []
-
-
-def _kept_from(topology: Topology) -> list[str]:
-    """Return that this process may not use every core: the others have no number then."""
-    allowed = len(topology.cpus)
-    if allowed == topology.online:
-        return []
-    return [f"this process may run on {allowed} of {topology.online} processors"]
 
 
 def _reasons(kind: Kind, probes: Sequence[Probe]) -> list[str]:

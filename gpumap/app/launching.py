@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from contextlib import ExitStack
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING
@@ -96,11 +95,7 @@ class Launching:
             raise QuestionError(message, fix) from error
 
     def _file(self, path: Path) -> Output:
-        # a FIFO without a reader would be waited for
-        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o666)
-        self._files.callback(os.close, number)
-        os.set_blocking(number, True)
-        return Sink(number), None
+        return Sink(self._files.enter_context(path.open("wb", buffering=0)).fileno()), None
 
     def _started(self, running: Run, job: Job, outputs: Outputs | None) -> Process:
         """Start a process, or say why it cannot be started as planned."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from gpumap.engine.base import OpenDevices
 from gpumap.errors import DeviceError, QuestionError
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device, Resolution
 
 
-@dataclass(frozen=True, slots=True)
-class Unopened:
+class Unopened(NamedTuple):
     """A device that a dry run plans for: it is known what it should have, and it does nothing."""
 
     device: Device

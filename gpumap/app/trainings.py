@@ -13,7 +13,6 @@ from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
 from gpumap.bench.train_workers import LocalWorkers, TrainingMaker
-from gpumap.comm.local import LIBRARIES
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.extras import install
 from gpumap.text import chosen
@@ -63,8 +62,7 @@ def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
 def measure_training(request: Request, options: Mapping[str, Any], comm: str | None) -> None:
     """Measure training on 1, 2, 4 ... devices, by the options of `gpumap bench train`."""
     program, settings = request.program, request.settings
-    launch = several(program)
-    library = comm in ("mpi", "torch", *LIBRARIES) or (comm is None and launch is not None)
+    library = several(program) is not None if comm is None else comm != "local"
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
         params = _params(options, settings.seed, library=library)
         WorkersRun(request, TrainingRecipe(settings, params)).run(comm)

@@ -37,7 +37,8 @@ def judged(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     limits = [verdict for verdict in report.verdicts if verdict.rule == LIMIT]
     others = [verdict for verdict in report.verdicts if verdict.rule != LIMIT]
     if limits:
-        yield _limits(limits, called)
+        rows = ((v.text, _row(v, called), figure(v) or "-", v.verdict) for v in limits)
+        yield Table("limits", COLUMNS["limits"], tuple(rows), ())
     if others:
         yield _changes(sorted(others, key=rank), called)
 
@@ -72,11 +73,6 @@ def _names(found: Mapping[str, str]) -> Iterator[str]:
 
 def _row(verdict: Verdict, called: Mapping[str, str]) -> str:
     return called.get(verdict.id or "", verdict.id or "-")
-
-
-def _limits(verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
-    rows = ((v.text, _row(v, called), figure(v) or "-", v.verdict) for v in verdicts)
-    return Table("limits", COLUMNS["limits"], tuple(rows), ())
 
 
 def _changes(verdicts: Sequence[Verdict], called: Mapping[str, str]) -> Table:
