@@ -12,16 +12,7 @@ from gpumap.app.given_map import Where, read_map
 from gpumap.app.output import Output, say
 from gpumap.app.program import Ended, Program, check_single_process
 from gpumap.app.recording import Draft, Recording
-from gpumap.errors import (
-    AbsentError,
-    Diagnostic,
-    Exit,
-    GpumapError,
-    MapError,
-    QuestionError,
-    SourceError,
-    WrongDataError,
-)
+from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError, WrongDataError
 from gpumap.model import Checked, Listed, MapText, replace
 from gpumap.parse import parse_map
 from gpumap.units import counted
@@ -280,13 +271,13 @@ def _checked(path: Path, folder: Path) -> tuple[MapText | None, Sequence[Diagnos
     """Return the map of a file, if it has one, and all that is wrong or odd about it."""
     try:
         found = sources.written(folder / path)
-    except SourceError as error:
+    except QuestionError as error:
         return None, error.diagnostics
     if found is None:
         return None, []
     try:
         diagnostics = parse_map(found.text).notes
-    except MapError as error:
+    except QuestionError as error:
         diagnostics = error.diagnostics
     return found, [_in_file(one, path, found) for one in diagnostics]
 

@@ -7,13 +7,7 @@ import signal
 
 from gpumap.app.command import tell
 from gpumap.app.program import ENDING, Ended, Program
-from gpumap.machine.process_control import (
-    adopt_orphans,
-    children,
-    die_with_parent,
-    kill_children,
-    prctl,
-)
+from gpumap.machine import process_control
 from gpumap.text import ended
 
 _HEARD = (*ENDING, signal.SIGCHLD)
@@ -29,23 +23,23 @@ def guard(program: Program) -> None:
     Raises:
         Ended: the child has ended; in this process alone.
     """
-    if prctl() is None:
+    if process_control.prctl() is None:
         return
     for stream in (program.stdout, program.stderr):
         stream.flush()
-    before, parent = children(), os.getpid()
+    before, parent = process_control.children(), os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would leave no exit code
-    adopt_orphans(orphans=True)
+    process_control.adopt_orphans(orphans=True)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     child = os.fork()
     if child:
         code = _ended(child)
-        kill_children(spared=before)
+        process_control.kill_children(spared=before)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         if code < 0:
             tell(program, f"error: gpumap {ended(code)}: all that it had started was ended")
         raise Ended(code if code >= 0 else 128 - code)
-    die_with_parent(signal.SIGTERM)
+    process_control.die_with_parent(signal.SIGTERM)
     if os.getppid() != parent:  # it ended before the kernel knew
         raise Ended(128 + signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)

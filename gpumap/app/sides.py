@@ -11,13 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.app.comparison import (
-    differences,
-    problems_of,
-    refuse_broken,
-    refuse_unlike,
-    show_machine,
-)
+from gpumap.app import comparison
 from gpumap.app.remeasure import Run, measure, of_text, words_of
 from gpumap.errors import QuestionError
 from gpumap.judge.claims import check_patterns
@@ -30,14 +24,13 @@ from gpumap.model import Compared, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.app.comparison import CompareRequest
     from gpumap.app.program import Program
     from gpumap.model import Report
 
 SIDES = ("A", "B")
 
 
-def compare_commands(program: Program, request: CompareRequest) -> None:
+def compare_commands(program: Program, request: comparison.CompareRequest) -> None:
     """Run two commands that measure, and judge B against A."""
     from gpumap.app.recording import Recording
 
@@ -48,14 +41,14 @@ def compare_commands(program: Program, request: CompareRequest) -> None:
         of_a, of_b = measured(commands(request.ab), program)
         a, b = of_a[0], of_b[0]
         settings |= {"base": SIDES[0], "new": SIDES[1], **asdict(terms)}
-        show_machine(record.draft, b)
-        refuse_unlike(a, simulated=b.simulated)
+        comparison.show_machine(record.draft, b)
+        comparison.refuse_unlike(a, simulated=b.simulated)
         check_patterns(comparable(a), terms.judge)
         judged = partial(compare, threshold=terms.threshold, judge=terms.judge)
         verdicts = agreed([judged(one, other) for one in of_a for other in of_b])
-        wrong = problems_of(verdicts, allow_missing=terms.allow_missing)
+        wrong = comparison.problems_of(verdicts, allow_missing=terms.allow_missing)
         differ = (*machines(a, b, SIDES), *surroundings(a, b, SIDES))
-        record.draft.remarks += differences(differ)
+        record.draft.remarks += comparison.differences(differ)
         record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 
 
@@ -82,7 +75,7 @@ def measured(both: Sequence[Run], program: Program) -> tuple[list[Report], list[
     found: dict[str, list[Report]] = {run.name: [] for run in both}
     for run in (*both, *reversed(both)):
         report = measure(run, program)
-        refuse_broken(report, run.name)
+        comparison.refuse_broken(report, run.name)
         rows = (row for row in report.measurements if not row.case.is_control)
         found[run.name].append(replace(report, measurements=tuple(rows)))
     a, b = (found[run.name] for run in both)
