@@ -123,9 +123,9 @@ def words() -> str:
 
 def exit_codes() -> str:
     """Return the topics of the exit codes."""
-    from gpumap.explain import of_kind
+    from gpumap.explain import read
 
-    return _table(of_kind("exit code"))
+    return _table([topic for topic in read("statuses") if topic.kind == "exit code"])
 
 
 def _table(topics: Iterable[Topic]) -> str:

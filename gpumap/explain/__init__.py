@@ -41,15 +41,7 @@ KINDS: dict[Kind, str] = {
     "code": "Codes of errors, warnings, notes and reasons, as JSON has them",
     "diagnosis": "Causes that `doctor` names: why a device is not used",  # gpumap.doctor.diagnose
 }
-_FILES: dict[str, tuple[Kind, ...]] = {
-    "metrics": ("metric",),
-    "flags": ("cause", "flag", "mark"),
-    "statuses": ("row status", "report status", "stop", "exit code"),
-    "columns": ("column",),
-    "cases": ("case", "parameter"),
-    "concepts": ("route", "verdict", "concept"),
-    "codes": ("code",),
-}
+_FILES = ("metrics", "flags", "statuses", "columns", "cases", "concepts", "codes")
 _OFFERED = 3  # topics offered for an unknown word
 _ENOUGH = 3  # letters from which on a part of a word matches
 _LONGEST = 40  # letters that are compared: more than any topic has
@@ -67,24 +59,18 @@ class Topic(NamedTuple):
 
 def table() -> tuple[Topic, ...]:
     """Return the topics of all files."""
-    return tuple(topic for file in _FILES for topic in _read(file))
-
-
-def of_kind(kind: Kind) -> tuple[Topic, ...]:
-    """Return the topics of a kind; no file but theirs is read."""
-    file = next(file for file, kinds in _FILES.items() if kind in kinds)
-    return tuple(topic for topic in _read(file) if topic.kind == kind)
+    return tuple(topic for file in _FILES for topic in read(file))
 
 
 @cache
-def _read(file: str) -> tuple[Topic, ...]:
+def read(file: str) -> tuple[Topic, ...]:
     """Return the topics of a file, in its order."""
 
     def topics(tables: Mapping[str, Any]) -> tuple[Topic, ...]:
         return tuple(
             Topic(name, kind, texts) if isinstance(texts, str) else Topic(name, kind, **texts)
-            for kind in _FILES[file]
-            for name, texts in tables[kind].items()
+            for kind in KINDS
+            for name, texts in tables.get(kind, {}).items()
         )
 
     return shipped("gpumap.explain", f"{file}.toml", topics)

@@ -185,9 +185,9 @@ def flags(rows: Sequence[Measurement]) -> Iterator[str]:
     found = dict.fromkeys(flag for row in rows for flag in row.flags if flag != _NOISY)
     if not found:
         return
-    from gpumap.explain import of_kind
+    from gpumap.explain import read
 
-    summaries = {topic.name: topic.summary for topic in of_kind("flag")}
+    summaries = {topic.name: topic.summary for topic in read("flags") if topic.kind == "flag"}
     for flag in found:
         flagged = (row for row in rows if flag in row.flags)
         yield f"{_which(flagged)}: {flag}: {summaries.get(flag, flag)}"
