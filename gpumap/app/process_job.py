@@ -85,13 +85,10 @@ def _find(
     try:
         inventory = Inventory(program.host(), backend)
         source = sources.find(argument, option, env=program.env, cwd=program.cwd)
-        if source is None:
-            context_map = default_map(inventory)
-        else:
-            context_map = parse_map(source.text)
-            index = index_of_rank([entry.name for entry in context_map.entries], program)
-            inventory.expect([str(context_map.entries[index].ref)])
-        binding = rank_binding(resolve(context_map, inventory), program)
+        context_map = default_map(inventory) if source is None else parse_map(source.text)
+        index = index_of_rank([entry.name for entry in context_map.entries], program)
+        inventory.expect([str(context_map.entries[index].ref)])
+        binding = resolve(context_map, inventory).bindings[index]
     except GpumapError as error:
         return Answer(this_rank(comm, 0, None), error.diagnostics, error.exit_code), None
     return Answer(this_rank(comm, local_rank(program), binding)), opener(binding, inventory)

@@ -198,17 +198,6 @@ def _which(rows: Iterable[Measurement]) -> str:
     return listed([*dict.fromkeys(names)], _FLAGGED)
 
 
-def placed(cases: Iterable[Case]) -> Callable[[Case], str]:
-    """Return what tells where a case of a table ran: its names, ``a (cupy)`` if backends differ."""
-    several = len({case.backend for case in cases}) > 1
-
-    def place(case: Case) -> str:
-        names = short(case)
-        return f"{names} ({case.backend})" if several else names
-
-    return place
-
-
 def named(case: Case) -> str:
     """Return the names that a case ran on, with an arrow where they have an order."""
     return ("->" if case.ordered else "+").join(case.names)

@@ -9,7 +9,7 @@ from gpumap import units
 from gpumap.bench.sweeps import Sweep, sweeps
 from gpumap.figures import estimate
 from gpumap.report.table import Table
-from gpumap.results.cells import placed
+from gpumap.text import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,10 +28,12 @@ def break_evens(rows: Sequence[Measurement]) -> Iterator[Table]:
     found = sweeps(rows)
     if not found:
         return
-    place = placed(sweep.head.case for sweep in found)
+    several = len({sweep.head.case.backend for sweep in found}) > 1
     lines: dict[tuple[str, str], dict[bool, str]] = {}
     for sweep in found:
-        line = lines.setdefault((sweep.text, place(sweep.head.case)), {False: "-", True: "-"})
+        case = sweep.head.case
+        place = f"{short(case)} ({case.backend})" if several else short(case)
+        line = lines.setdefault((sweep.text, place), {False: "-", True: "-"})
         line[sweep.resident] = _break_even_text(sweep)
     table_rows = tuple((*line, *ways.values()) for line, ways in lines.items())
     title = "break-even: the size of x from which a device beats all cores of the host"
