@@ -11,13 +11,12 @@ from gpumap.backends import DEFAULTS, REGISTRY, load
 from gpumap.backends.probe import end_all
 from gpumap.errors import DeviceError, GpumapError
 from gpumap.machine.process_control import keep_orphans
-from gpumap.model import Kind, Probe, replace
+from gpumap.model import Device, DeviceLibrary, Kind, Probe, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumap.backends.base import Backend, Clock, Host, Session
-    from gpumap.model import Device, DeviceLibrary, Probe
 
 _IMPORT = 5.0  # seconds for a framework that was not requested; real ones take 2 to 4
 _SHARE = 0.4  # of the time that is left, for a driver to list its devices

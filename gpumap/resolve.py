@@ -10,7 +10,7 @@ from gpumap.backends import DEFAULTS
 from gpumap.errors import AbsentError, Diagnostic, QuestionError, Span
 from gpumap.inventory import Inventory, of_kind
 from gpumap.kinds import KINDS, Kind
-from gpumap.model import Binding, ContextMap, DeviceRef, Entry, Resolution, replace
+from gpumap.model import Binding, ContextMap, Device, DeviceRef, Entry, Probe, Resolution, replace
 from gpumap.remedies import hidden, other_build, remedy
 from gpumap.text import listed
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Host
     from gpumap.machine.topology import Topology
-    from gpumap.model import Device, Probe
 
 _listed = partial(listed, most=8)  # devices named in one message
 _DEFAULT_CORES = 2

@@ -18,7 +18,7 @@ from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import Gate, by_headline, decided, gated, judged
 from gpumap.machine.nvml import Gpus
 from gpumap.machine.state import Look, Neighbours, Watch
-from gpumap.model import Around, Measured, replace
+from gpumap.model import Around, Device, Measured, Plan, Report, Resolution, replace
 from gpumap.resolve import default_map, resolve, resolve_all
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from gpumap.app.program import Program
     from gpumap.backends.base import Clock
     from gpumap.engine.base import Benchmark, OpenDevices, Recipe, Settings
-    from gpumap.model import Device, Plan, Report, Resolution
 
     Opening = Callable[[Resolution, Inventory], AbstractContextManager[OpenDevices]]
 

@@ -12,7 +12,7 @@ from gpumap.judge.comparability import broken, machines, surroundings
 from gpumap.judge.compare import JUDGED, WHY, Baseline, Terms, agreed, compare
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.pairs import comparable, share
-from gpumap.model import Compared, Problem, Resolution, Verdict, io, replace
+from gpumap.model import Compared, Problem, Report, Resolution, Verdict, io, replace
 from gpumap.results.outcomes import figure
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.model import Report
 
 _MEASURE = "measure it to its end by `gpumap bench` or `gpumap transfer-cost`, on sound devices"
 _REGRESSION = "find what changed (notes say what differs); if it is meant, NEW is the next base"

@@ -24,7 +24,7 @@ from gpumap.escape import printable
 from gpumap.inventory import Inventory
 from gpumap.machine import process_control
 from gpumap.machine.topology import Tree
-from gpumap.model import Diagnosed, Resolution, replace
+from gpumap.model import Binding, ContextMap, Diagnosed, Diagnosis, Resolution, replace
 from gpumap.redaction import Redaction, host_names
 from gpumap.resolve import default_map
 from gpumap.version import __version__
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.doctor.evidence import Evidence, Health
-    from gpumap.model import Binding, ContextMap, Diagnosis
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes

@@ -12,14 +12,12 @@ from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.inventory import Inventory
 from gpumap.launch.placement import TOKEN, Place, identity, places
 from gpumap.machine.topology import Topology, read
-from gpumap.model import Binding, Probe
+from gpumap.model import Binding, ContextMap, Device, Entry, Probe
 from gpumap.resolve import resolve
 from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from gpumap.model import ContextMap, Device, Entry
 
     Notes = tuple[Diagnostic, ...]
 

@@ -10,7 +10,7 @@ from gpumap.app.recording import Draft, Recording
 from gpumap.bench.selectors import selector
 from gpumap.engine.sizes import counts
 from gpumap.errors import QuestionError
-from gpumap.model import Predicted, Prediction, io
+from gpumap.model import Fit, LinkCost, Predicted, Prediction, Report, io
 from gpumap.predict import given_link, measured_link, predicted, slowest
 from gpumap.text import chosen
 from gpumap.training import network
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.model import Fit, LinkCost, Report
 
 _BETWEEN = "transfer.d2d[mode=sync].latency"
 _FIX = "measure copies between two devices: gpumap transfer-cost --output FILE.json"

@@ -23,7 +23,7 @@ from gpumap.inventory import Inventory
 from gpumap.judge.fitness import whose
 from gpumap.machine.state import link_states
 from gpumap.machine.topology import Tree, has_gpu
-from gpumap.model import Binding, FitnessCheck, Kind, Resolution, Screened, replace
+from gpumap.model import Binding, ContextMap, FitnessCheck, Kind, Resolution, Screened, replace
 from gpumap.resolve import default_map, warn_of_shared
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
-    from gpumap.model import ContextMap
 
 _EXITS = {
     "wrong-data": Exit.WRONG_DATA,

@@ -8,14 +8,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.errors import AbsentError, Diagnostic, Exit, QuestionError
-from gpumap.model import Binding, Rank, replace
+from gpumap.model import Binding, Device, Rank, replace
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from gpumap.app.recording import Draft
     from gpumap.comm.base import ProcessComm
-    from gpumap.model import Device
 
 
 class Answer(NamedTuple):

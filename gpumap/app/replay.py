@@ -9,7 +9,7 @@ from gpumap.app.given_map import Where, read_map
 from gpumap.backends import REGISTRY
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.inventory import Inventory
-from gpumap.model import Probe, io, replace
+from gpumap.model import ContextMap, Probe, Report, io, replace
 from gpumap.resolve import default_map
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.app.recording import Draft
-    from gpumap.model import ContextMap, Report
 
 NOTHING_RAN = "the machine is that of a file, and nothing was run on it"
 _NOT_ASKED = "it was not asked when the file was written"

@@ -10,13 +10,12 @@ from gpumap.app.checking import prove_map
 from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe, false_alarms
 from gpumap.engine.estimates import by_block
 from gpumap.errors import Diagnostic, Exit
-from gpumap.model import Tested, replace
+from gpumap.model import Alarms, Measurement, Tested, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpumap.app.recording import Draft, Recording
-    from gpumap.model import Alarms, Measurement
 
 _THRESHOLD = 0.05  # the change that noise must neither imitate nor hide: the default of `compare`
 _QUIET = "stop other programs on this machine, or compare with a larger --threshold"

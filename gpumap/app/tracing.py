@@ -21,7 +21,7 @@ from gpumap.app.watched_programs import run_alone
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.files import read_bytes, write_atomic
 from gpumap.launch.process import Job
-from gpumap.model import Trace, Watched, io, replace
+from gpumap.model import Device, Report, Trace, Watched, io, replace
 from gpumap.model.programs import TRACE
 from gpumap.text import ended
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.contexts import Context
     from gpumap.launch.supervisor import Ending
-    from gpumap.model import Device, Report
 
 _NO_CONTEXT = (
     "open one: with gpumap.open() as context: ...; to look at any other program: "

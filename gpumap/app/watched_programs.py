@@ -15,7 +15,7 @@ from gpumap.judge.uses import names, of
 from gpumap.launch.process import Job
 from gpumap.launch.watching import Watch
 from gpumap.machine.topology import read
-from gpumap.model import Problem, Watched
+from gpumap.model import Problem, Resolution, Utilisation, Watched
 from gpumap.resolve import default_map, resolve
 from gpumap.text import ended
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.launch.supervisor import Ending
-    from gpumap.model import Resolution, Utilisation
 
 GRACE = 5.0
 _PLACE = "let the program place work there; `gpumap doctor` says whether it could"

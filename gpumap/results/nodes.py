@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.model import Screened, worst
+from gpumap.model import Report, Screened, worst
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from gpumap.model import Report
 
 
 class Node(NamedTuple):
