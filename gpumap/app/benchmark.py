@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpumap.app.given_map import Where, read_map
 from gpumap.app.opening import opened, unopened
 from gpumap.app.output import Output, Progress
+from gpumap.app.program import Program, check_single_process
 from gpumap.app.recording import Measuring, Recording
 from gpumap.engine.control import Controlled, controlled
 from gpumap.engine.idle import disturbing, require_idle
@@ -24,7 +25,6 @@ from gpumap.resolve import default_map, resolve, resolve_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpumap.app.program import Program
     from gpumap.backends.base import Clock
     from gpumap.engine.base import Benchmark, OpenDevices, Recipe, Settings
 
@@ -276,8 +276,6 @@ def recorded_single_process(kind: str, request: Request, **more: Any) -> Iterato
     Raises:
         QuestionError: a launcher has started several, which would disturb each other.
     """
-    from gpumap.app.program import check_single_process
-
     program = request.program
     doubts = check_single_process(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
     with recorded(kind, request, **more) as record:

@@ -21,12 +21,12 @@ from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
 from gpumap.machine.topology import Topology, read
 from gpumap.parse import parse_map
+from gpumap.report import table
 from gpumap.resolve import resolve
-from gpumap.text import width
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from gpumap.app.given_map import Where
@@ -117,8 +117,8 @@ def jobs(program: Program, path: str, planned: Planned) -> list[Job]:
 # --- what is said before
 
 
-def _report(planned: Iterable[Place]) -> Iterator[str]:
-    rows = [
+def _report(planned: Iterable[Place]) -> list[str]:
+    rows = tuple(
         (
             place.name,
             str(place.device.ref),
@@ -128,19 +128,13 @@ def _report(planned: Iterable[Place]) -> Iterator[str]:
             place.why,
         )
         for place in planned
-    ]
-    columns = list(zip(_COLUMNS, *rows, strict=True))
-    widths = [max(map(width, cells)) for cells in columns]
-    lines = (
-        "  ".join(cell + " " * (w - width(cell)) for cell, w in zip(row, widths, strict=True))
-        for row in (_COLUMNS, *rows)
     )
-    return (line.rstrip() for line in lines)
+    return [line.text.strip() for line in table.lines(table.Table("", _COLUMNS, rows, ()), None)]
 
 
 def show(program: Program, planned: Planned) -> None:
     """Print where each process would run, and the variables that it would get."""
-    lines = [*_report(place for place, _ in planned)]
+    lines = _report(place for place, _ in planned)
     for place, variables in planned:
         lines += ("", place.name, *(f"  {k}={shlex.quote(v)}" for k, v in variables.items()))
     print_lines(program, *lines)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.given_map import Where, read_map
+from gpumap.app.program import Program, check_single_process
 from gpumap.app.recording import Recording
 from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.doctor import health
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.app.output import Output
-    from gpumap.app.program import Program
 
 _EXITS = {
     "wrong-data": Exit.WRONG_DATA,
@@ -62,8 +62,6 @@ def preflight(program: Program, request: PreflightRequest) -> None:
     Raises:
         QuestionError: the time is too short, or what is required cannot be understood.
     """
-    from gpumap.app.program import check_single_process
-
     if request.within < _LEAST:
         raise QuestionError(f"--within {request.within:g}s is too short", "give it 5s or more")
     required = Requirements.of(request.expect, request.require)
@@ -74,9 +72,8 @@ def preflight(program: Program, request: PreflightRequest) -> None:
         {**settings, "inconclusive": request.inconclusive}, time_limit=request.within,
         late=Exit.INCONCLUSIVE,  # whether a node is fit is not known then
     ) as record:  # fmt: skip
-        for target in request.output.targets:
-            if target.path is not None and request.replay is None:
-                empty(target.path)  # no report of an earlier run passes for this one's
+        for target in request.output.targets if request.replay is None else ():
+            empty(target.path)  # no report of an earlier run passes for this one's
         record.draft.remarks += doubts
         _Preflight(record, program, request, required).run()
 
