@@ -312,21 +312,18 @@ def _run(
     off = {f"GPUMAP_{name.upper()}" for name in params if options.get(name) is False}
     env = {key: value for key, value in os.environ.items() if key not in off}
     given = [text for name in options for text in _given(name, options[name], params.get(name))]
-    with _startable():
-        folder = tempfile.TemporaryDirectory(prefix="gpumap-")
-    with folder as path:
-        target = Path(path) / "report.json"
-        with _startable():
-            ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
-                [sys.executable, "-P", "-c", _BECOME, *GPUMAP, *command, *given,
-                 f"--output={target}", "--format=plain"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                env=env | {"PYTHONPATH": os.pathsep.join(_path())},
-                check=False,
-            )  # fmt: skip
+    with _startable(), tempfile.TemporaryDirectory(prefix="gpumap-") as folder:
+        target = Path(folder) / "report.json"
+        ended = subprocess.run(  # noqa: S603 - this gpumap, by this Python
+            [sys.executable, "-P", "-c", _BECOME, *GPUMAP, *command, *given,
+             f"--output={target}", "--format=plain"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=env | {"PYTHONPATH": os.pathsep.join(_path())},
+            check=False,
+        )  # fmt: skip
         return _report(target, ended, judged)
 
 
