@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -58,15 +58,6 @@ class Turn(NamedTuple):
         return tuple(found.values())
 
 
-class _Open(NamedTuple):
-    """A turn's devices, open, with the benchmark on them and what looks at the machine."""
-
-    devices: OpenDevices
-    benchmark: Benchmark
-    gpus: Gpus
-    watch: Watch
-
-
 class BenchmarkRun:
     """Measures a benchmark on each turn of a map: resolve, plan or check, open, measure, finish."""
 
@@ -106,12 +97,14 @@ class BenchmarkRun:
             self.plan(turn, recipe)
             return
         look = self.check(turn, self._measured(known, turn, recipe))
-        with ExitStack() as stack:
-            found = self.open(turn, recipe, look, stack)
+        self._record.progress.doing = "opening devices"
+        with turn.opening(turn.resolution, turn.inventory) as devices, Gpus(turn.hardware) as gpus:
+            benchmark = self._benchmark(turn, recipe, devices)
+            watch = self._prepare(turn, look, devices.clock)
             try:
-                self.measure(turn, found)
+                self.measure(turn, benchmark, devices.clock, gpus)
             finally:
-                self._draft.after = found.watch.read()  # how busy the machine was meanwhile
+                self._draft.after = watch.read()  # how busy the machine was meanwhile
 
     def plan(self, turn: Turn, recipe: Recipe) -> None:
         """Record the plan alone, of devices that stay closed, as their drivers list them."""
@@ -129,35 +122,31 @@ class BenchmarkRun:
             require_idle(turn.hardware)
         return Look(turn.ours)
 
-    def open(self, turn: Turn, recipe: Recipe, look: Look | None, stack: ExitStack) -> _Open:
-        """Open the devices, make the benchmark, and see what the machine is busy with."""
-        self._record.progress.doing = "opening devices"
-        devices = stack.enter_context(turn.opening(turn.resolution, turn.inventory))
-        gpus = stack.enter_context(Gpus(turn.hardware))
-        benchmark = self._benchmark(turn, recipe, devices)
+    def _prepare(self, turn: Turn, look: Look | None, clock: Clock) -> Watch:
+        """See which machine it is, and what it is busy with; return what goes on looking."""
         self._identify(turn)
         self._refuse_other_machine(turn)
         watch = Watch()
-        devices.clock.sleep(_LOOK)
-        self._draft.before = replace(watch.read(), others=look.read() if look else None)
-        self._warn(turn)
-        return _Open(devices, benchmark, gpus, watch)
+        clock.sleep(_LOOK)
+        others = look.read() if look else None
+        self._draft.before = replace(watch.read(), others=others)
+        bindings, cores = turn.resolution.bindings, len(turn.inventory.host.topology.cpus)
+        if others and (warning := disturbing(others, bindings, cores)):
+            self._record.warn(warning)
+        return watch
 
-    def measure(self, turn: Turn, found: _Open) -> None:
+    def measure(self, turn: Turn, benchmark: Benchmark, clock: Clock, gpus: Gpus) -> None:
         """Measure the rows within what is left of the budget."""
         from gpumap.bench.causes import explaining
         from gpumap.engine.runner import Runner
 
-        clock = found.devices.clock
         budget = self._budget(turn, clock)
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
         around = Around if clock.scripted else neighbours.read
-        throttled = found.gpus.throttled
-        settings = self._settings_of(budget, clock)
-        explain = explaining(found.benchmark.key)
-        runner = Runner(found.benchmark, clock, settings, around, throttled, explain)
-        measured = self._draft.measured[-1] = Measuring(runner, found.benchmark.plan)
+        settings, explain = self._settings_of(budget, clock), explaining(benchmark.key)
+        runner = Runner(benchmark, clock, settings, around, gpus.throttled, explain)
+        measured = self._draft.measured[-1] = Measuring(runner, benchmark.plan)
         self._record.progress.doing = "measuring"
         measured.take()
 
@@ -231,16 +220,6 @@ class BenchmarkRun:
             return
         apart = machine_of(against.base, self._draft.fingerprint, turn.resolution.bindings)
         refuse_unlike(against.base, simulated=self._draft.simulated, apart=apart)
-
-    def _warn(self, turn: Turn) -> None:
-        """Say before anything is measured that other processes use the cores of this run."""
-        seen = self._draft.before.others if self._draft.before else None
-        if seen is None:
-            return
-        cores = len(turn.inventory.host.topology.cpus)
-        warning = disturbing(seen, turn.resolution.bindings, cores)
-        if warning is not None:
-            self._record.warn(warning)
 
 
 @contextmanager
