@@ -98,9 +98,9 @@ class Context:
         """
         with self._ready():
             self._mine(array)
-            if array.target == HOST:
+            if array.target == HOST or not array.size:
                 return np.array(array.held)
-            if implicit and array.size:
+            if implicit:
                 self._tolerated(array, "it is wanted in host memory", "fetch it: .numpy()")
             return self._memory.downloaded(array, implicit=implicit)
 

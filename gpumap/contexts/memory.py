@@ -79,10 +79,9 @@ class Memory:
         """Return a copy of a device's memory on the host, when it is there."""
         destination = np.empty(array.shape, array.dtype)
         place, session = array.target, self._sessions[array.target]
-        if array.size:
-            with self._tracer.around("download", place, session, array, implicit=implicit):
-                session.download(array.held, destination)
-            session.synchronize()
+        with self._tracer.around("download", place, session, array, implicit=implicit):
+            session.download(array.held, destination)
+        session.synchronize()
         return destination
 
     def copied(self, array: Array, target: str, *, implicit: bool = False) -> Array:
