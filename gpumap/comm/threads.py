@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpumap.comm.base import Comm
 from gpumap.comm.local import exchange
 from gpumap.dtypes import Array, np
 
@@ -106,7 +107,7 @@ class _Turns:
         return rank
 
 
-class Threads:
+class Threads(Comm):
     """The ranks that are threads of this process, as one of them sees them."""
 
     name = "local"
@@ -115,18 +116,10 @@ class Threads:
         self.rank, self.size, self._ranks = rank, ranks.size, ranks
         self.box: deque[tuple[Any, Array | None]] = deque()  # what was sent to this rank
 
-    def broadcast(self, what: Any = None) -> Any:
-        """Return the object of rank 0 itself, on every rank."""
-        return self.gather(what)[0]
-
     def gather(self, what: Any) -> list[Any]:
         """Return the object itself of every rank, on every rank."""
         every: list[Any] = self._meet(what, list)
         return every
-
-    def barrier(self) -> None:
-        """Return when every rank has come here."""
-        self.gather(None)
 
     def meet(self, _: Session, mark: Callable[[], T], then: Callable[[], object]) -> Sequence[T]:
         """Return the marks of all ranks, waiting for no device; the last one exchanges."""
@@ -157,10 +150,6 @@ class Threads:
         with self._ranks.monitor:
             self._ranks.comms[to].box.append((what, array))
             self._ranks.monitor.notify_all()
-
-    def sending(self) -> int:
-        """Return 0: what was sent has arrived."""
-        return 0
 
     def waiting(self) -> bool:
         """Return whether an object has come."""
