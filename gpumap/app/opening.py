@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.engine.base import OpenDevices
-from gpumap.errors import DeviceError, QuestionError
+from gpumap.errors import QuestionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,14 +18,11 @@ if TYPE_CHECKING:
 
 
 class Unopened(NamedTuple):
-    """A device that a dry run plans for: it is known what it should have, and it does nothing."""
+    """A device that a dry run plans for: it is known what it should have."""
 
     device: Device
     features: frozenset[Feature]
     holds: int = sys.maxsize
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise DeviceError(f"{self.device.ref} is not opened", "omit --dry-run")
 
 
 def unopened(resolution: Resolution, inventory: Inventory) -> OpenDevices:
