@@ -14,8 +14,8 @@ import time
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from gpumap.app.program import TURN, Program, refused, several, unbound
-from gpumap.comm.engines import engine_of, joined
+from gpumap.app.program import TURN, Program, several, unbound
+from gpumap.comm.engines import joined
 from gpumap.comm.watchdog import stopped_siblings
 from gpumap.errors import GpumapError
 from gpumap.escape import written
@@ -60,17 +60,6 @@ def join(program: Program, limit: float, engine: str) -> ProcessComm:
         raise type(error)(tuple(found)) from None
     unbound(program)
     return comm
-
-
-def refuse_several(program: Program, comm: str) -> None:
-    """Refuse to measure in one of several processes what one process measures alone.
-
-    Raises:
-        QuestionError: a launcher has started several; each would disturb the others.
-    """
-    if launch := several(program):
-        fix = f"ask for --comm {engine_of(launch, program.env)}, or start it without a launcher"
-        raise refused(launch, f"--comm {comm} is for one process", fix)
 
 
 @contextmanager

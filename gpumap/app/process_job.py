@@ -94,17 +94,6 @@ def _find(
     return Answer(this_rank(comm, local_rank(program), binding)), opener(binding, inventory)
 
 
-def rank_binding(resolution: Resolution, program: Program) -> Binding:
-    """Return the binding of this rank, by its number on its node.
-
-    Raises:
-        QuestionError: there are more ranks on this node than names in the map.
-    """
-    bindings = resolution.bindings
-    index = index_of_rank([binding.name for binding in bindings], program)
-    return bindings[index]
-
-
 def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
     """Return a function that opens a rank's device, and pins the rank if that is cores."""
 

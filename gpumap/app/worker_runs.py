@@ -10,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.benchmark import BenchmarkRun, Request, Turn, recorded, run_single_process
-from gpumap.app.engines import join, refuse_several
+from gpumap.app.engines import join
 from gpumap.app.given_map import use
-from gpumap.app.process_job import ProcessJob, follow, rank_binding
-from gpumap.app.program import local_rank, several
+from gpumap.app.own_entry import index_of_rank
+from gpumap.app.process_job import ProcessJob, follow
+from gpumap.app.program import local_rank, refused, several
 from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_request, plan
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.process_ranks import RankExchange
@@ -58,16 +59,22 @@ class WorkersRun:
         self._request, self._recipe = request, recipe
 
     def run(self, comm: str | None) -> None:
-        """Measure in this process, or as one of several, by `comm` or by the launcher."""
-        if comm in ("local", *LIBRARIES):
-            refuse_several(self._request.program, comm)
-            self._run_local(None if comm == "local" else comm)
-            return
+        """Measure in this process, or as one of several, by `comm` or by the launcher.
+
+        Raises:
+            QuestionError: several processes would each measure what one measures alone.
+        """
         launch = several(self._request.program)
-        if comm is None and launch is None:
+        engine = engine_of(launch, self._request.program.env)
+        if launch is not None and comm in ("local", *LIBRARIES):
+            fix = f"ask for --comm {engine}, or start it without a launcher"
+            raise refused(launch, f"--comm {comm} is for one process", fix)
+        if comm in LIBRARIES:
+            self._run_local(comm)
+        elif comm == "local" or (comm is None and launch is None):
             self._run_local(None)
         else:
-            self._run_ranks(comm or engine_of(launch, self._request.program.env))
+            self._run_ranks(comm or engine)
 
     def _run_local(self, library: str | None) -> None:
         """Measure between the devices of this process, exchanging by a library of theirs or not."""
@@ -111,8 +118,8 @@ class WorkersRun:
 
     def _gathered(self, job: ProcessJob, draft: Draft, turn: Turn) -> Turn:
         """Return the turn with the devices of all ranks."""
-        mine = rank_binding(turn.resolution, self._request.program)
-        names = (binding.name for binding in turn.resolution.bindings)
+        names = [binding.name for binding in turn.resolution.bindings]
+        mine = turn.resolution.bindings[index_of_rank(names, self._request.program)]
         bindings, ranks = job.gather_ranks(mine, turn.inventory, names)
         if bindings != turn.resolution.bindings:  # several nodes, or fewer ranks than names
             use(draft, bindings)
