@@ -148,7 +148,8 @@ class BenchmarkRun:
         runner = Runner(benchmark, clock, settings, around, gpus.throttled, explain)
         measured = self._draft.measured[-1] = Measuring(runner, benchmark.plan)
         self._record.progress.doing = "measuring"
-        measured.take()
+        for row in runner.run():  # it may be stopped between two
+            measured.rows.append(row)
 
     def _measured(self, plan: Plan, turn: Turn, recipe: Recipe) -> Plan:
         """Return what is measured of a plan: what the gate judges, with the controls beside it.

@@ -157,11 +157,6 @@ class Measuring:
         self._runner = runner
         self._plan = plan
 
-    def take(self) -> None:
-        """Measure everything."""
-        for row in self._runner.run() if self._runner else ():  # it may be stopped between two
-            self.rows.append(row)
-
     def stop(self, why: model.Why | Literal["dry run"]) -> None:
         """Add what there is of the current group, and a skipped row for what never began."""
         from gpumap.model import Measurement, Reason
