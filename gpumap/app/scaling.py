@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from gpumap.app.output import Output
     from gpumap.app.program import Program
     from gpumap.launch.supervisor import Ending
-    from gpumap.model import Binding, Estimate, Report, Scaling, TimedRun, Use
+    from gpumap.model import Binding, Estimate, Report, TimedRun, Use
 
 _ONE_NAME = 'name two devices or more: gpumap scale "a->cpu0;b->cpu1" -- COMMAND'
 _ASK_LESS = "see what limits it, or request less"
@@ -90,7 +90,8 @@ def scale(program: Program, request: ScaleRequest) -> None:
         try:
             runs.take()
         finally:
-            record.draft.result = Scaled(runs.judged())
+            found = judge_scaling(program.command, runs.steps(), **how)
+            record.draft.result = Scaled(found)
         if runs.stopped:
             record.draft.account(None, stopped=True)
         for count, ending in runs.failed.items():
@@ -138,12 +139,7 @@ class _Runs:
             if now + self.each > began + budget:
                 return
 
-    def judged(self) -> Scaling:
-        """Return each number of names with what limits the largest."""
-        how, command = self._request, self._program.command
-        return judge_scaling(command, self._steps(), ranks=how.ranks, weak=how.weak)
-
-    def _steps(self) -> list[ScaleStep]:
+    def steps(self) -> list[ScaleStep]:
         """Return each number of names with its time and speed-up."""
         found, one = [], {run.turn: run.elapsed for run in self._taken[1]}
         for count, runs in self._taken.items():
