@@ -6,13 +6,13 @@ daemon is one too, whatever it makes of its session and its environment.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import psutil
 
@@ -40,14 +40,13 @@ _SIGNALLED = 128
 _LONGEST = 0.2  # seconds of a wait: neither a limit nor a reader that goes away sends a signal
 
 
-@dataclass(slots=True)
-class Ending:
+class Ending(NamedTuple):
     """How a run ended: the first thing that ended it, and what could not be ended."""
 
     why: Why
     code: int
     process: Process | None = None
-    survivors: list[int] = field(default_factory=list)
+    survivors: tuple[int, ...] = ()
 
 
 class Run:
@@ -57,12 +56,12 @@ class Run:
         """Give them `grace` s to end by themselves, and `limit` s in all."""
         self._watch = watch
         self._grace = grace
-        self._limit = limit
+        self._limit = math.inf if limit is None else limit
         self._signals, self._pipe = ExitStack(), -1
         self._alive: dict[int, Process] = {}
         self._streams: list[Stream] = []
         self._ending = Ending("done", 0)
-        self._deadline: float | None = None
+        self._deadline = math.inf
         self._number: int = signal.SIGTERM  # by which they are asked to end
         self._caught_at = 0.0
         self._kill_at = 0.0
@@ -74,8 +73,7 @@ class Run:
         self._pipe = self._signals.enter_context(caught(numbers))
         self._before = set(psutil.Process().children(recursive=True))
         adopt_orphans(orphans=True)
-        if self._limit is not None:
-            self._deadline = time.monotonic() + self._limit
+        self._deadline = time.monotonic() + self._limit
         if self._watch:
             self._watch.begin()
         return self
@@ -140,8 +138,7 @@ class Run:
 
     def _judge(self) -> None:
         """End the run where its time is over, or where its output has no reader any more."""
-        late = self._deadline is not None and time.monotonic() >= self._deadline
-        if late and self._alive:
+        if time.monotonic() >= self._deadline and self._alive:
             self._hurried = self._finish("timeout", 124) or self._hurried
         elif any(s.sink.failed for s in self._streams if s.sink):
             self._finish("closed", 141)
@@ -150,7 +147,7 @@ class Run:
         """Remember what has ended the run, if nothing has before; return whether that is so."""
         if self._ending.why != "done":
             return False
-        self._ending.why, self._ending.code, self._ending.process = why, code, process
+        self._ending = Ending(why, code, process)
         return True
 
     def _reap(self) -> None:
@@ -176,7 +173,8 @@ class Run:
         while left := self._left():
             now = time.monotonic()
             if now > self._kill_at + _KILLED:
-                self._ending.survivors = sorted(process.pid for process in left)
+                pids = sorted(process.pid for process in left)
+                self._ending = self._ending._replace(survivors=tuple(pids))
                 return
             killed = now >= self._kill_at
             for process in left if killed else [each for each in left if each not in asked]:
