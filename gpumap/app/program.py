@@ -216,14 +216,13 @@ def several(program: Program) -> Launch | None:
     """Return which of several ranks this process is; None where it runs alone."""
     from gpumap.comm.engines import OURS
     from gpumap.comm.ranks import launched
-    from gpumap.model import replace
 
     launch = launched(program.env)
     if launch is None or launch.size == 1:
         return None
     # `gpumap run` sets the variables of torchrun, which itself leaves one more
     ours = _ours(program) and "TORCHELASTIC_RUN_ID" not in program.env
-    return replace(launch, by=OURS) if ours and launch.by == "torchrun" else launch
+    return launch._replace(by=OURS) if ours and launch.by == "torchrun" else launch
 
 
 def rank_of(program: Program) -> tuple[Launch | None, tuple[Diagnostic, ...]]:

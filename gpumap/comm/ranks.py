@@ -16,8 +16,7 @@ for it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.errors import QuestionError
 from gpumap.text import cut
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 _MOST = 10_000_000  # ranks: more is no number that a launcher has written
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """A rank: its number among all, and among those of its node; `local_size` may not be known."""
 
     by: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from gpumap.engine.verify import hollow_array
 from gpumap.training.network import Order
@@ -20,8 +20,7 @@ EPOCH = 131_072  # examples of an epoch: those of the seed's program
 PROBE = 8  # examples of each worker, on which its gradient is verified
 
 
-@dataclass(frozen=True, slots=True)
-class Scaling:
+class Scaling(NamedTuple):
     """Weak: so many examples for each device. Strong: so many for all of them."""
 
     how: Literal["weak", "strong"]
@@ -59,8 +58,7 @@ class Params:
         return self.scaling.batch(workers) if uneven else self.scaling.examples
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(NamedTuple):
     """Key of a training job, which all processes with the same `Params` can resolve."""
 
     rule: str

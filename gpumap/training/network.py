@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
@@ -32,8 +32,7 @@ _BACK = {"relu": "relu_back", "tanh": "tanh_back"}
 _LEAST = 1e-7  # of a probability in the loss (Keras' epsilon)
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(NamedTuple):
     """A dense layer: how many units, and what becomes of their sums."""
 
     units: int

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gpumap.backends.base import has_data
 from gpumap.dtypes import Array, np
@@ -46,8 +46,7 @@ def _blend(a: Array, b: Array, share: float) -> None:
     a += a.dtype.type(share) * (b - a)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleSpec:
+class RuleSpec(NamedTuple):
     """Options of a rule."""
 
     name: str
