@@ -134,15 +134,12 @@ def benchmark_options(
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
     where_and_time = combined(
-        map_options(help_), _budget_option(budget),
+        map_options(help_),
+        setting("--budget", type=UnitType("duration"), default=f"{budget:g}s",
+                help="Time for the whole command, with warm-up and checks."),
         *(() if test else (_settings_options, _gate_options)),
     )  # fmt: skip
     return decorate
-
-
-def _budget_option(budget: float) -> Callable[[F], F]:
-    help_ = "Time for the whole command, with warm-up and checks."
-    return setting("--budget", type=UnitType("duration"), default=f"{budget:g}s", help=help_)
 
 
 _settings_options = combined(
