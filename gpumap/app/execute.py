@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpumap import sources
 from gpumap.app.command import not_executed, requested, tell
 from gpumap.app.output import say
-from gpumap.app.own_entry import Rank, Taken, own_index, own_rank, take
+from gpumap.app.own_entry import ExecRequest, Rank, Taken, own_index, own_rank, take
 from gpumap.app.program import Ended, Program
 from gpumap.errors import DeviceError, Diagnostic, GpumapError, MapError
 from gpumap.launch.placement import TOKEN, Place, environment, identity
@@ -36,17 +36,6 @@ _JOBS = {  # by launcher: variables that together no other job of this node has
     "Slurm": ("SLURM_JOB_ID", "SLURM_STEP_ID"),
     "torchrun": ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", TOKEN),
 }
-
-
-class ExecRequest(NamedTuple):
-    """Which entry of which map a process takes, and how that is checked."""
-
-    where: Where
-    name: str | None = None
-    rank_from: str | None = None
-    no_bind: bool = False
-    verify: bool = False
-    quiet: bool = False
 
 
 def execute(program: Program, request: ExecRequest) -> None:
@@ -87,7 +76,7 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
     rank = own_rank(program.env, request.rank_from, named=request.name is not None)
     names = [entry.name for entry in whole.entries]
     index = own_index(names, rank, request.name, program.env)
-    taken = take(program, whole, index, rank, backend, bind=not request.no_bind)
+    taken = take(program, request, whole, index, rank)
     if not request.quiet:
         _note((*source.notes, *whole.notes, *taken.notes), program, source, rank)
     place = taken.place
@@ -103,7 +92,7 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
     if request.verify:
         _verify(program, taken, env, backend)
     if rank and (request.verify or taken.given):
-        _meet(program, request, taken, rank, len(names), env)
+        _meet(program, request, taken, rank, len(names), _known_as(place.device, env))
     elif request.verify and not request.quiet:
         _tell_verified(program, place)
     return env
@@ -149,14 +138,11 @@ def otherwise(place: Place, seen: list[Device]) -> str | None:
 
 
 def _meet(
-    program: Program,
-    request: ExecRequest,
-    taken: Taken,
-    rank: Rank,
-    names: int,
-    env: Mapping[str, str],
+    program: Program, request: ExecRequest, taken: Taken, rank: Rank, names: int, device: str
 ) -> None:
     """Compare devices with the other ranks of this node; say what has been verified.
+
+    `device` is what no other one of this node is called.
 
     Raises:
         BusyError: another rank has the same device.
@@ -165,7 +151,6 @@ def _meet(
     from gpumap.launch.rendezvous import Claim, Meeting
 
     place, count = taken.place, rank.ranks or max(names, rank.local + 1)
-    device = _known_as(place.device, env)
     claim = Claim(place.name, str(taken.entry.ref), device, os.getpid())
     meeting = Meeting(_job(rank, program.env), program.env)
     meeting.take(rank.local, claim)

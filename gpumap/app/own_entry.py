@@ -19,6 +19,8 @@ from gpumap.text import cut
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpumap.app.given_map import Where
+
     Notes = tuple[Diagnostic, ...]
 
 _NO_RANK = "no launcher has started this process as a rank"
@@ -35,6 +37,17 @@ class Rank(NamedTuple):
     by: str
     local: int
     ranks: int | None
+
+
+class ExecRequest(NamedTuple):
+    """Which entry of which map a process takes, and how that is checked."""
+
+    where: Where
+    name: str | None = None
+    rank_from: str | None = None
+    no_bind: bool = False
+    verify: bool = False
+    quiet: bool = False
 
 
 class Taken(NamedTuple):
@@ -132,13 +145,7 @@ def _miscounted(names: int, rank: Rank) -> QuestionError:
 
 
 def take(
-    program: Program,
-    whole: ContextMap,
-    index: int,
-    rank: Rank | None,
-    backend: str | None,
-    *,
-    bind: bool = True,
+    program: Program, request: ExecRequest, whole: ContextMap, index: int, rank: Rank | None
 ) -> Taken:
     """Find the device and the cores of an entry; of the others too, which share the cores.
 
@@ -150,10 +157,11 @@ def take(
         QuestionError: as `resolve`.
     """
     before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    bind = not request.no_bind
     if rank is not None and rank.by in VARIABLES:
         unbound(program)
     topology = read()
-    entry, found = whole.entries[index], inventory(program, topology, backend)
+    entry, found = whole.entries[index], inventory(program, topology, request.where.backend)
     alone = _left_alone(program.env, whole, entry, found) if rank else None
     if alone is not None:
         _restore(before)

@@ -10,8 +10,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpumap import config
-from gpumap.app.execute import ExecRequest, execute
+from gpumap.app.execute import execute
 from gpumap.app.given_map import Where
+from gpumap.app.own_entry import ExecRequest
 from gpumap.app.program import Ended, escape, own
 
 if TYPE_CHECKING:

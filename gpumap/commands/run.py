@@ -154,6 +154,7 @@ def exec_(program: Program, /, **options: Any) -> None:
     2, a device that is not there, or is another rank's, in 3, a command that cannot be run in 126
     or 127; else the exit code is the command's.
     """
-    from gpumap.app.execute import ExecRequest, execute
+    from gpumap.app.execute import execute
+    from gpumap.app.own_entry import ExecRequest
 
     execute(program, ExecRequest(**options))

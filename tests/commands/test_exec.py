@@ -14,8 +14,9 @@ from shell import ended
 from tables import table
 
 from gpumap import cli
-from gpumap.app.execute import ExecRequest, otherwise
+from gpumap.app.execute import otherwise
 from gpumap.app.given_map import Where
+from gpumap.app.own_entry import ExecRequest
 from gpumap.app.shortcut import plain
 from gpumap.launch.placement import Place
 from gpumap.model import Device, DeviceRef, Kind
