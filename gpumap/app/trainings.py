@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from gpumap.app.program import several
-from gpumap.app.worker_runs import WorkersRecipe, WorkersRun, connector
+from gpumap.app.worker_runs import WorkersRecipe, connector, measure_workers
 from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
@@ -65,7 +65,7 @@ def measure_training(request: Request, options: Mapping[str, Any], comm: str | N
     library = several(program) is not None if comm is None else comm != "local"
     with redirect_stdout(program.stderr):  # what a network prints is no part of the report
         params = _params(options, settings.seed, library=library)
-        WorkersRun(request, TrainingRecipe(settings, params)).run(comm)
+        measure_workers(request, TrainingRecipe(settings, params), comm)
 
 
 class TrainingRecipe(WorkersRecipe):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gpumap.app.recording import Draft, Recording
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import Maker
+    from gpumap.comm.base import ProcessComm
     from gpumap.model import Binding, Plan
 
     WorkersFactory = Callable[[OpenDevices | None], Any]
@@ -52,89 +53,87 @@ class WorkersRecipe(Recipe):
         raise NotImplementedError
 
 
-class WorkersRun:
-    """A benchmark between workers: measured in this process, or as one rank of several."""
+def measure_workers(request: Request, recipe: WorkersRecipe, comm: str | None) -> None:
+    """Measure in this process, or as one of several, by `comm` or by the launcher.
 
-    def __init__(self, request: Request, recipe: WorkersRecipe) -> None:
-        self._request, self._recipe = request, recipe
+    Raises:
+        QuestionError: several processes would each measure what one measures alone.
+    """
+    launch = several(request.program)
+    engine = engine_of(launch, request.program.env)
+    if launch is not None and comm in ("local", *LIBRARIES):
+        fix = f"ask for --comm {engine}, or start it without a launcher"
+        raise refused(launch, f"--comm {comm} is for one process", fix)
+    if comm in LIBRARIES:
+        _measure_local(request, recipe, comm)
+    elif comm == "local" or (comm is None and launch is None):
+        _measure_local(request, recipe, None)
+    else:
+        _measure_ranks(request, recipe, comm or engine)
 
-    def run(self, comm: str | None) -> None:
-        """Measure in this process, or as one of several, by `comm` or by the launcher.
 
-        Raises:
-            QuestionError: several processes would each measure what one measures alone.
-        """
-        launch = several(self._request.program)
-        engine = engine_of(launch, self._request.program.env)
-        if launch is not None and comm in ("local", *LIBRARIES):
-            fix = f"ask for --comm {engine}, or start it without a launcher"
-            raise refused(launch, f"--comm {comm} is for one process", fix)
-        if comm in LIBRARIES:
-            self._run_local(comm)
-        elif comm == "local" or (comm is None and launch is None):
-            self._run_local(None)
-        else:
-            self._run_ranks(comm or engine)
+def _measure_local(request: Request, recipe: WorkersRecipe, library: str | None) -> None:
+    """Measure between the devices of this process, exchanging by a library of theirs or not."""
 
-    def _run_local(self, library: str | None) -> None:
-        """Measure between the devices of this process, exchanging by a library of theirs or not."""
-        dry_run = self._request.settings.dry_run
+    def workers(devices: OpenDevices | None) -> Any:
+        # NCCL connects devices where it stands, which a dry run may not
+        usable = None if library and request.settings.dry_run else devices
+        return recipe.local(usable, library)
 
-        def workers(devices: OpenDevices | None) -> Any:
-            # NCCL connects devices where it stands, which a dry run may not
-            usable = None if library and dry_run else devices
-            return self._recipe.local(usable, library)
+    recipe.workers = workers
+    with _recorded(request, recipe) as record:
+        run_single_process(record, request, recipe)
 
-        self._recipe.workers = workers
-        with self._recorded() as record:
-            run_single_process(record, self._request, self._recipe)
 
-    def _run_ranks(self, engine: str) -> None:
-        """Measure between processes: as rank 0, or as a rank that follows it."""
-        program, limit = self._request.program, self._request.settings.timeout
-        try:
-            world = join(program, limit, engine)
-        except GpumapError:
-            launch = several(program)
-            if launch is not None and launch.rank > 0:  # the report is rank 0's
-                raise
-            with self._recorded():
-                raise
-        if world.rank > 0:
-            follow(program, world, self._request.where, limit, self._recipe.maker)
-            return
-        with self._recorded() as record:
-            self._run_rank_0(record, world)
+def _measure_ranks(request: Request, recipe: WorkersRecipe, engine: str) -> None:
+    """Measure between processes: as rank 0, or as a rank that follows it."""
+    program, limit = request.program, request.settings.timeout
+    try:
+        world = join(program, limit, engine)
+    except GpumapError:
+        launch = several(program)
+        if launch is not None and launch.rank > 0:  # the report is rank 0's
+            raise
+        with _recorded(request, recipe):
+            raise
+    if world.rank > 0:
+        follow(program, world, request.where, limit, recipe.maker)
+        return
+    with _recorded(request, recipe) as record:
+        _lead(request, recipe, record, world)
 
-    def _run_rank_0(self, record: Recording, world: Any) -> None:
-        """Run as rank 0."""
-        program, run = self._request.program, BenchmarkRun(record, self._request)
-        with ProcessJob(world, record, self._recipe.maker, local_rank(program)) as job:
-            if self._request.every:
-                message = "--backend all is for the devices of one process"
-                raise QuestionError(message, "name a backend")
-            for turn in run.resolve(opens=False):
-                run.run(self._gathered(job, record.draft, turn), self._recipe)
 
-    def _gathered(self, job: ProcessJob, draft: Draft, turn: Turn) -> Turn:
-        """Return the turn with the devices of all ranks."""
-        names = [binding.name for binding in turn.resolution.bindings]
-        mine = turn.resolution.bindings[index_of_rank(names, self._request.program)]
-        bindings, ranks = job.gather_ranks(mine, turn.inventory, names)
-        if bindings != turn.resolution.bindings:  # several nodes, or fewer ranks than names
-            use(draft, bindings)
-        draft.resolution = replace(turn.resolution, bindings=bindings)
-        ours = [rank.process for rank in ranks.table[1:] if rank.host == ranks.table[0].host]
-        self._recipe.workers = lambda _: ranks
-        opening = partial(job.opened, mine)
-        return replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
+def _lead(request: Request, recipe: WorkersRecipe, record: Recording, world: ProcessComm) -> None:
+    """Measure as rank 0."""
+    run, local = BenchmarkRun(record, request), local_rank(request.program)
+    with ProcessJob(world, record, recipe.maker, local) as job:
+        if request.every:
+            message = "--backend all is for the devices of one process"
+            raise QuestionError(message, "name a backend")
+        for turn in run.resolve(opens=False):
+            run.run(_gathered(job, recipe, record.draft, turn), recipe)
 
-    @contextmanager
-    def _recorded(self) -> Iterator[Recording]:
-        """Record the run."""
-        with recorded("bench", self._request) as record:
-            self._recipe.draft = record.draft
-            yield record
+
+def _gathered(job: ProcessJob, recipe: WorkersRecipe, draft: Draft, turn: Turn) -> Turn:
+    """Return the turn with the devices of all ranks."""
+    names = [binding.name for binding in turn.resolution.bindings]
+    mine = turn.resolution.bindings[index_of_rank(names, draft.program)]
+    bindings, ranks = job.gather_ranks(mine, turn.inventory, names)
+    if bindings != turn.resolution.bindings:  # several nodes, or fewer ranks than names
+        use(draft, bindings)
+    draft.resolution = replace(turn.resolution, bindings=bindings)
+    ours = [rank.process for rank in ranks.table[1:] if rank.host == ranks.table[0].host]
+    recipe.workers = lambda _: ranks
+    opening = partial(job.opened, mine)
+    return replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
+
+
+@contextmanager
+def _recorded(request: Request, recipe: WorkersRecipe) -> Iterator[Recording]:
+    """Record the run."""
+    with recorded("bench", request) as record:
+        recipe.draft = record.draft
+        yield record
 
 
 # --- the exchange between workers
@@ -147,7 +146,7 @@ def measure_exchanges(
     names = chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm") if algorithm else ()
     networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
     params = Params(transfers(sizes, NAMED | networks), names)
-    WorkersRun(request, ExchangeRecipe(request.settings, params)).run(comm)
+    measure_workers(request, ExchangeRecipe(request.settings, params), comm)
 
 
 class ExchangeRecipe(WorkersRecipe):
