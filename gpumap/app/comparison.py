@@ -58,9 +58,9 @@ def judged(base: Report, new: Report, terms: Terms) -> tuple[Verdict, ...]:
     return compare(base, new, terms.threshold, judge=terms.judge)
 
 
-def problems_of(verdicts: Sequence[Verdict], *, allow_missing: bool) -> tuple[Problem, ...]:
+def problems_of(verdicts: Sequence[Verdict], terms: Terms) -> tuple[Problem, ...]:
     """Return what verdicts mean for the exit code."""
-    problems = tuple(_problems(verdicts, allow_missing=allow_missing))
+    problems = tuple(_problems(verdicts, terms))
     if any(verdict.verdict in JUDGED for verdict in verdicts):
         return problems
     message = "nothing was judged: no figure was measured in both reports"
@@ -83,12 +83,9 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
     except GpumapError as error:
         wrong = [Problem(diagnostic, error.exit_code) for diagnostic in error.diagnostics]
         return concluded(report, gate, (), wrong)
-    report = replace(
-        report, notes=(*report.notes, *differences(surroundings(against.base, report)))
-    )
-    return concluded(
-        report, gate, verdicts, problems_of(verdicts, allow_missing=against.terms.allow_missing)
-    )
+    notes = (*report.notes, *differences(surroundings(against.base, report)))
+    problems = problems_of(verdicts, against.terms)
+    return concluded(replace(report, notes=notes), gate, verdicts, problems)
 
 
 def refuse_broken(report: Report, which: str) -> None:
@@ -122,7 +119,7 @@ def refuse_unlike(base: Report, *, simulated: bool, apart: Sequence[str] = ()) -
         raise QuestionError((Diagnostic("other-machine", message, hint=_MACHINE),))
 
 
-def _problems(verdicts: Sequence[Verdict], *, allow_missing: bool) -> Iterator[Problem]:
+def _problems(verdicts: Sequence[Verdict], terms: Terms) -> Iterator[Problem]:
     """Yield what each verdict that is no pass means for the exit code."""
     for verdict in verdicts:
         if verdict.verdict == "regression":
@@ -132,7 +129,7 @@ def _problems(verdicts: Sequence[Verdict], *, allow_missing: bool) -> Iterator[P
             found = Diagnostic("missing", verdict.text, hint=_MISSING)
             if verdict.verdict == "new":
                 found = Diagnostic("new", verdict.text, hint=_MISSING)
-            if allow_missing:
+            if terms.allow_missing:
                 yield Problem(replace(found, severity="warning", hint=None), Exit.OK)
             else:
                 yield Problem(found, Exit.NO)
@@ -206,7 +203,7 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         show_machine(record.draft, after)
         verdicts, notes = _verdicts(baseline.base, after, request, program)
         record.draft.remarks += [*notes, *differences(surroundings(baseline.base, after))]
-        wrong = problems_of(verdicts, allow_missing=request.allow_missing)
+        wrong = problems_of(verdicts, request.terms)
         record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
 
 

@@ -46,7 +46,7 @@ def compare_commands(program: Program, request: comparison.CompareRequest) -> No
         check_patterns(comparable(a), terms.judge)
         judged = partial(compare, threshold=terms.threshold, judge=terms.judge)
         verdicts = agreed([judged(one, other) for one in of_a for other in of_b])
-        wrong = comparison.problems_of(verdicts, allow_missing=terms.allow_missing)
+        wrong = comparison.problems_of(verdicts, terms)
         differ = (*machines(a, b, SIDES), *surroundings(a, b, SIDES))
         record.draft.remarks += comparison.differences(differ)
         record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
