@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from contextlib import suppress
 
 from gpumap.app.program import Ended, Program
@@ -58,16 +57,11 @@ def requested(program: Program, usage: str) -> str:
 def find_program(command: str, program: Program) -> str:
     """Return the path of a program, found as a shell finds it; end with a shell's code if not."""
     folders = [""] if "/" in command else program.env.get("PATH", os.defpath).split(":")
-    seen = ""
-    for folder in folders:
-        path = f"{folder}/{command}" if folder else command
-        try:
-            mode = os.stat(path).st_mode  # noqa: PTH116 - pathlib is slow
-        except (OSError, ValueError):
-            continue
-        if stat.S_ISREG(mode) and os.access(path, os.X_OK):
+    paths = [f"{folder}/{command}" if folder else command for folder in folders]
+    for path in paths:
+        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - pathlib is slow
             return path
-        seen = seen or path
+    seen = next(filter(os.path.exists, paths), "")
     if command and seen:
         fix = "name a file, and make it a program (chmod +x), or name its interpreter"
         raise cannot_run(program, f"{seen} is no file that may be executed", fix, NOT_EXECUTABLE)
