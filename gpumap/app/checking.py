@@ -129,7 +129,7 @@ def _find(record: Recording, program: Program, request: CheckRequest, *, prove: 
     if request.replay is not None:
         from gpumap.app.replay import replay_map
 
-        inventory, context_map = replay_map(record.draft, program, request.where, request.replay)
+        inventory, context_map = replay_map(record.draft, request.where, request.replay)
     else:
         context_map = read_map(record.draft, request.where)
         inventory = Inventory(program.host(), request.where.backend)
@@ -205,12 +205,10 @@ def list_devices(
 ) -> None:
     """List the devices of one backend, or of all; the map has each."""
     with Recording("devices", Listed(), program, output, time_limit=_PATIENCE) as record:
-        find_devices(record.draft, program, backend, replay)
+        find_devices(record.draft, backend, replay)
 
 
-def find_devices(
-    draft: Draft, program: Program, backend: str | None, recorded: Path | None = None
-) -> None:
+def find_devices(draft: Draft, backend: str | None, recorded: Path | None = None) -> None:
     """Take the devices of one backend, or of all, into a draft, and a map of each.
 
     Raises:
@@ -224,11 +222,11 @@ def find_devices(
     if recorded is not None:
         from gpumap.app.replay import replay
 
-        inventory, report = replay(draft, program, backend, recorded)
+        inventory, report = replay(draft, backend, recorded)
         names = [library.name for library in report.backends]
         draft.map, draft.source = report.map, report.source
     else:
-        inventory = Inventory(program.host(), backend)
+        inventory = Inventory(draft.program.host(), backend)
         names = [name for name in REGISTRY if name != "fake"]
         inventory.hurry()
         inventory.ask([backend] if backend else names)

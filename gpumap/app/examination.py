@@ -111,7 +111,7 @@ class _Examination:
     def _recorded(self, path: Path) -> Evidence:
         """Return what a machine's file tells."""
         draft = self._draft
-        inventory, context_map = replay_map(draft, self._program, self._request.where, path)
+        inventory, context_map = replay_map(draft, self._request.where, path)
         known = gather.recorded(draft.source, context_map, inventory, NOTHING_RAN)
         draft.resolution = Resolution(context_map, gather.bindings(known))
         return known

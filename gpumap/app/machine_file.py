@@ -34,7 +34,7 @@ def write_machine(program: Program, target: Path, keep: Collection[str]) -> None
 
     draft = Draft("devices", Listed(), program, {})
     try:
-        find_devices(draft, program, program.env.get("GPUMAP_BACKEND"))
+        find_devices(draft, program.env.get("GPUMAP_BACKEND"))
     except AbsentError as error:  # a machine without a device is worth an issue, too
         draft.account(error, stopped=False)
     report = draft.report()

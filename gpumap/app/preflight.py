@@ -111,7 +111,7 @@ class _Preflight:
 
     def _recorded(self, path: Path) -> None:
         """Check what a machine's file tells; of its devices it cannot tell whether they work."""
-        inventory, found = replay_map(self._draft, self._program, self._request.where, path)
+        inventory, found = replay_map(self._draft, self._request.where, path)
         bindings = self._named(found, map_names(found, inventory))
         self._count(bindings)
         there = "run gpumap preflight there"

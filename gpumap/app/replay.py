@@ -16,16 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from gpumap.app.program import Program
     from gpumap.app.recording import Draft
 
 NOTHING_RAN = "the machine is that of a file, and nothing was run on it"
 _NOT_ASKED = "it was not asked when the file was written"
 
 
-def replay(
-    draft: Draft, program: Program, backend: str | None, path: Path
-) -> tuple[Inventory, Report]:
+def replay(draft: Draft, backend: str | None, path: Path) -> tuple[Inventory, Report]:
     """Return what a machine's file tells, as if it had been asked, and the file's report.
 
     Raises:
@@ -38,7 +35,7 @@ def replay(
             "gpumap env --output FILE.json, or gpumap devices --output FILE.json, writes one",
         )
     env = {name: value for name, value in report.environment.items() if value is not None}
-    host = program.host()  # whose affinity, quota and files are not that machine's
+    host = draft.program.host()  # whose affinity, quota and files are not that machine's
     topology = replace(host.topology, quota=None, online=len(host.topology.cpus))
     host = replace(host, env=env, topology=topology, notes=(), root=path / "nothing")
     inventory = Inventory(host, backend)
@@ -50,16 +47,14 @@ def replay(
     return inventory, report
 
 
-def replay_map(
-    draft: Draft, program: Program, where: Where, path: Path
-) -> tuple[Inventory, ContextMap]:
+def replay_map(draft: Draft, where: Where, path: Path) -> tuple[Inventory, ContextMap]:
     """Return a machine's file as `replay` does, and the map that is given here, or else its own.
 
     Raises:
         SourceError: the file is no report, or lists no devices.
         MapError: the map does not parse.
     """
-    inventory, report = replay(draft, program, where.backend, path)
+    inventory, report = replay(draft, where.backend, path)
     if (where.argument, where.option) == (None, None) and report.map is not None:
         draft.map, draft.source = report.map, report.source
         return inventory, report.map

@@ -85,7 +85,7 @@ def test_what_is_true_of_this_machine_is_not_said_of_the_file_s(recorded):
     here = replace(HOST.topology, quota=0.5, online=99)
     bound = replace(HOST, topology=here, env={"CUDA_LAUNCH_BLOCKING": "1"})
     program = Mock(host=lambda: bound)
-    there = replay(Mock(remarks=[]), program, None, recorded.folder / "env.json")[0].host
+    there = replay(Mock(remarks=[], program=program), None, recorded.folder / "env.json")[0].host
     assert (there.topology.quota, there.root.exists()) == (None, False)
     assert "CUDA_LAUNCH_BLOCKING" not in there.env
     assert there.topology.online == len(HOST.topology.cpus)
