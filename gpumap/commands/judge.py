@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 @terms_options
 @inconclusive_option
 @output_options
-@click.pass_obj
 def compare(program: Program, /, **options: Any) -> None:
     """Judge a new report, or command, against another.
 
@@ -56,7 +55,6 @@ def compare(program: Program, /, **options: Any) -> None:
               help="Show each node's report of preflight in DIR; write passing.txt and failing.txt "
               "there.")  # fmt: skip
 @output_options
-@click.pass_obj
 def report(program: Program, /, **options: Any) -> None:
     """Show saved reports again: one, or several side by side.
 

@@ -42,7 +42,6 @@ replay_option = click.option(
 @setting("--strict", is_flag=True, help="Treat warnings as errors (exit code 1).")
 @timeout_option(60.0)
 @output_options
-@click.pass_obj
 def check(program: Program, /, **options: Any) -> None:
     """Check that every name of a map is a device that works.
 
@@ -59,7 +58,6 @@ def check(program: Program, /, **options: Any) -> None:
 @backend_option("Query this backend only.")
 @replay_option
 @output_options
-@click.pass_obj
 def devices(program: Program, /, **options: Any) -> None:
     """List the devices of each backend, and why one has none.
 
@@ -96,7 +94,6 @@ def check_files(program: Program, *, files: tuple[Path, ...]) -> None:
 @replay_option
 @timeout_option(28.0)  # with the report it ends within 30 s
 @output_options
-@click.pass_obj
 def doctor(program: Program, /, **options: Any) -> None:
     """Say for each name whether its device is used; if not, why.
 
@@ -125,7 +122,6 @@ def doctor(program: Program, /, **options: Any) -> None:
 @replay_option
 @inconclusive_option
 @output_options
-@click.pass_obj
 def preflight(program: Program, /, **options: Any) -> None:
     """Say in limited time whether this machine may take a job.
 

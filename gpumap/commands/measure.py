@@ -90,7 +90,6 @@ def transfer_cost(request: Request, **options: Any) -> None:
     "--from", "table", type=click.Choice(["theano-mpi"]), help="Show a published table instead."
 )
 @output_options
-@click.pass_obj
 def predict(program: Program, /, **options: Any) -> None:
     """Predict what more devices would give; measure nothing.
 
@@ -130,7 +129,6 @@ def predict(program: Program, /, **options: Any) -> None:
     help="Time for all runs. One turn is always taken; six make an interval.",
 )
 @output_options
-@click.pass_obj  # fmt: skip
 def scale(program: Program, /, **options: Any) -> None:
     """Run a program on one name, two ...: how much faster is it?
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from gpumap.app.output import Output, Target
+from gpumap.app.output import Output
 from gpumap.commands.option_types import FileType, LimitType, TargetType, UnitType
 from gpumap.report import FORMATS
 
@@ -119,7 +119,6 @@ def benchmark_options(
     """
 
     def decorate(command: Callable[..., Any]) -> Any:
-        @click.pass_obj
         def collected(program: Program, /, *, budget: float, output: Output, **options: Any) -> Any:
             from gpumap.app.benchmark import Request
             from gpumap.engine.base import Settings
@@ -254,12 +253,15 @@ def _own(limits: tuple[Limit, ...], benches: Sequence[str]) -> tuple[Limit, ...]
 
 
 def output_options(command: F) -> F:
-    """Say in which form the report comes out, and where; handed on as one `Output`."""
+    """Say in which form the report comes out, and where; handed on as one `Output`.
 
-    def collected(
-        *, format_: str, output: tuple[Target, ...], quiet: bool, verbose: bool, **others: Any
-    ) -> Any:
-        return command(output=Output(format_, output, quiet, verbose), **others)
+    The program comes with it: who reports has both.
+    """
+
+    @click.pass_obj
+    def collected(program: Program, /, **options: Any) -> Any:
+        given = (options.pop(name) for name in ("format_", "output", "quiet", "verbose"))
+        return command(program, output=Output(*given), **options)
 
     wrapped: F = _output_parameters(wrapped_by(collected, command))
     return wrapped

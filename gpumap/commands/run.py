@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @map_option
 @output_options
-@click.pass_obj
 def trace(program: Program, /, **options: Any) -> None:
     """Run a script that uses gpumap; show what ran where.
 
@@ -49,7 +48,6 @@ def trace(program: Program, /, **options: Any) -> None:
     help="Exit code 1 instead of 0 if a name's device was not used, 5 if gpumap cannot tell.",
 )
 @output_options
-@click.pass_obj
 def watch(program: Program, /, **options: Any) -> None:
     """Run a program; show which devices it used, and how busy.
 
