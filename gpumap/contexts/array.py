@@ -18,12 +18,14 @@ to mean `is`. So what falls back on `==` raises where `is` has not found it: `x 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpumap.errors import ContextError, ShapeError, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
 
@@ -42,15 +44,12 @@ def place(operands: Sequence[tuple[str, Hashable, int]]) -> str:
         operands: for each its target, what tells its device from others (two names may stand for
             one), and its bytes. The target of host memory is HOST.
     """
-    held: dict[Hashable, int] = {}
-    first: dict[Hashable, str] = {}
-    for target, device, nbytes in operands:
-        if target != HOST:
-            held[device] = held.get(device, 0) + nbytes
-            first.setdefault(device, target)
-    if not held:
-        return HOST
-    return first[max(held, key=lambda device: held[device])]  # of equal ones the first
+    there = [each for each in operands if each[0] != HOST]
+    held = Counter[Hashable]()
+    for _, device, nbytes in there:
+        held[device] += nbytes
+    # of equal ones the first
+    return max(there, key=lambda each: held[each[1]])[0] if there else HOST
 
 
 def elementwise(kernel: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
