@@ -93,7 +93,7 @@ class Comm(Protocol):
 class ProcessComm(Comm, Protocol):
     """Ranks that are processes: an engine says how it carries, the rest is here."""
 
-    failures: tuple[type[Exception], ...]  # raised where another rank is gone
+    failures: tuple[type[Exception], ...] = ()  # raised where another rank is gone
 
     def part(self, size: int) -> ProcessComm:
         """Return the first ranks as an engine of their own; collective, of use on these alone.

@@ -51,10 +51,9 @@ def require_threads() -> None:
 
 
 class Mpi(ProcessComm):
-    """The ranks of a communicator of mpi4py."""
+    """The ranks of a communicator of mpi4py; where one is gone, MPI ends all."""
 
     name = "mpi"
-    failures: tuple[type[Exception], ...] = ()  # MPI ends all ranks
 
     def __init__(self, native: Any) -> None:
         self.native = native
