@@ -14,6 +14,7 @@ from gpumap.app.recording import Measuring, Recording
 from gpumap.engine.control import Controlled, controlled
 from gpumap.engine.idle import disturbing, require_idle
 from gpumap.engine.needs import check_any, check_memory
+from gpumap.engine.verify import one_of_each
 from gpumap.errors import QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import Gate, by_headline, decided, gated, judged
@@ -53,9 +54,8 @@ class Turn(NamedTuple):
     @property
     def hardware(self) -> tuple[Device, ...]:
         """Return the devices that are no script: the system can be asked about these."""
-        bindings = self.resolution.bindings
-        found = {b.device.id: b.device for b in bindings if b.device.backend != "fake"}
-        return tuple(found.values())
+        real = (b for b in self.resolution.bindings if b.device.backend != "fake")
+        return tuple(binding.device for binding in one_of_each(real))
 
 
 class BenchmarkRun:

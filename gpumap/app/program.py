@@ -178,19 +178,17 @@ def _send_later(number: int) -> None:
 class TimeLimit:
     """Ends a run that takes too long, from a thread: its main one may never come back."""
 
-    def __init__(self, seconds: float | None, expired: Callable[[Diagnostic], None]) -> None:
-        """Allow a run so many seconds, or as many as it takes; `expired` ends the process."""
+    def __init__(self, seconds: float, expired: Callable[[Diagnostic], None]) -> None:
+        """Allow a run so many seconds from its start on; `expired` ends the process."""
         self.seconds = seconds
         self.doing = ""  # what it would cut short
         self.silent: Callable[[], Sequence[str]] = tuple  # other processes that do not answer
         self._expired = expired
-        self._watchdog = threading.Timer(seconds or 0.0, self._expire)
+        self._watchdog = threading.Timer(seconds, self._expire)
         self._watchdog.daemon = True
 
     def start(self) -> None:
         """Let the time run; the kernel ends what holds Python's lock for ever."""
-        if self.seconds is None:
-            return
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.setitimer(signal.ITIMER_REAL, self.seconds + _GRACE)

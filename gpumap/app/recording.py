@@ -49,7 +49,7 @@ class Recording:
         `late` is the exit code where the time limit ends it.
         """
         self.draft = Draft(kind, result, program, settings or {})
-        self.limit = TimeLimit(time_limit, lambda found: self.end(found, late, "time limit"))
+        self.limit = TimeLimit(time_limit or 0.0, lambda found: self.end(found, late, "time limit"))
         self.broken = False  # the process must not wait for others when it ends
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
         self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
@@ -65,9 +65,9 @@ class Recording:
             say((diagnostic,), self._program)
 
     def __enter__(self) -> Self:
-        if self.limit.seconds is not None:
+        if self.limit.seconds:
             self._program = reserve_stdout(self._program)
-        self.limit.start()
+            self.limit.start()
         return self
 
     @to_the_end
@@ -174,10 +174,9 @@ class Measuring:
 
     def failures(self) -> Iterator[Problem]:
         """Yield what each failure means for the exit code."""
-        failed = [(row.case.id, row.reason) for row in self.rows if row.status == "failed"]
-        for id_, reason in failed:
-            if reason is not None:
-                message, hint = f"{id_}: {reason.text}", _FIXES.get(reason.code)
+        for row in self.rows:
+            if row.status == "failed" and (reason := row.reason) is not None:
+                message, hint = f"{row.case.id}: {reason.text}", _FIXES.get(reason.code)
                 diagnostic = Diagnostic(reason.code, message, hint=hint)
                 yield Problem(diagnostic, _EXITS.get(reason.code, Exit.ABSENT))
 
