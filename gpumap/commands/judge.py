@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @click.argument("new", type=FileType(), required=False)
 @click.option("--ab", nargs=2, metavar="'CMD A' 'CMD B'",
               help="Run two commands in whole runs, A B B A, each with its own --budget, and judge "
-              "B against A by what all runs show. Each is [VAR=VALUE ...] [LAUNCHER ...] "
-              "[PYTHON -m] gpumap bench ...")  # fmt: skip
+              "B against A by what all runs show: for a machine whose speed varies. Each is "
+              "[VAR=VALUE ...] [LAUNCHER ...] [PYTHON -m] gpumap bench ...")  # fmt: skip
 @setting("--confirm", is_flag=True,
          help="Run NEW's command once more where a metric is a regression, which it is only if "
          "both runs show it.")  # fmt: skip

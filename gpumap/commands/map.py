@@ -130,8 +130,9 @@ def preflight(program: Program, /, **options: Any) -> None:
     others of its model. What cannot be read is no pass. Without a map it takes the GPUs that
     answer, or else cores: name the devices, or use --expect, so that a lost one is missing.
 
-    The exit code is 0 for fit, 1 unfit, 3 a device is missing, 4 wrong bytes, 5 cannot tell. It
-    never takes longer than --within, also where a driver hangs.
+    The exit code is 0 for fit, 3 where a device is missing, 4 for wrong bytes, 5 where it cannot
+    tell, and 1 where the machine is unfit for another reason: so a prolog or an init container of a
+    scheduler runs it on each node. It never takes longer than --within, also where a driver hangs.
     """
     from gpumap.app import preflight as node
 
