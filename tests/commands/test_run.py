@@ -16,7 +16,9 @@ import pytest
 from flat_report import loads
 from ranks import ALLOWED, SHOW, lives, two_cores
 from shell import LIMIT, Answer, ended, until
+from tables import table
 
+TEXTS = table(__file__)
 PYTHON = sys.executable
 TWO = "a->cpu0;b->cpu0"  # works on one core, too
 QUIET = ("run", "--quiet")
@@ -77,14 +79,7 @@ def test_what_stands_behind_the_first_dashes_is_the_commands_own(gpumap):
 @pytest.mark.parametrize("ignored", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
 def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
     """With its code, which is gpumap's, and its last lines; who ignores SIGTERM is killed."""
-    code = (
-        "import os, pathlib, signal, sys, time\n"
-        "if os.environ['RANK'] == '0':\n"
-        f"    {ignored}\n"
-        f"    {NOTE}time.sleep(600)\n"
-        "while not list(pathlib.Path().glob('pid-*')): time.sleep(0.01)\n"
-        "print('no luck', file=sys.stderr); sys.exit(3)"
-    )
+    code = TEXTS["fails"].format(ignored=ignored, note=NOTE)
     answer = gpumap(*QUIET, "--grace", "200ms", TWO, "--", PYTHON, "-c", code)
     assert answer.code == 3
     error = "error: b (rank 1, cpu0) ended with exit code 3\n  no luck\n"
@@ -92,18 +87,10 @@ def test_the_first_that_fails_ends_the_rest_and_is_named(gpumap, ignored):
     assert not any(map(lives, noted(gpumap, 1)))
 
 
-def test_a_process_that_crashes_is_named_with_its_signal(gpumap):
-    code = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    answer = gpumap(*QUIET, "a->cpu0", "--", PYTHON, "-c", code)
-    assert answer.code == 128 + signal.SIGSEGV
-    assert "error: a (rank 0, cpu0) was ended by SIGSEGV\n" in answer.err
-
-
-def test_who_fails_is_shown_with_its_last_five_lines(gpumap):
-    code = "import sys; print(*range(20), sep='\\n', file=sys.stderr); sys.exit(1)"
+@pytest.mark.parametrize(("code", "ended", "said"), TEXTS["ends"], ids=["signal", "code"])
+def test_who_fails_is_named_with_its_signal_or_its_last_five_lines(gpumap, code, ended, said):
     answer = gpumap(*QUIET, "--output-dir", "logs", "a->cpu0", "--", PYTHON, "-c", code)
-    last = "".join(f"  {number}\n" for number in range(15, 20))
-    assert answer.err == f"error: a (rank 0, cpu0) ended with exit code 1\n{last}"
+    assert (answer.code, answer.err) == (ended, f"error: a (rank 0, cpu0) {said}")
 
 
 def test_what_was_there_before_is_left_alone(gpumap):
@@ -114,20 +101,6 @@ def test_what_was_there_before_is_left_alone(gpumap):
     alive = lives(pid)
     os.kill(pid, signal.SIGKILL)
     assert (answer.code, alive) == (0, True)
-
-
-# Children, deaf ones, and daemons: orphans with a session of their own and no environment.
-LEAVER = """
-count=0
-while [ $count -lt 4 ]; do
-    sleep "$1" &
-    (trap '' INT TERM HUP; exec sleep "$1") &
-    (setsid env -i sleep "$1" &)
-    count=$((count + 1))
-    sleep 0.1
-done
-sleep "$1"
-"""
 
 
 def living(mark):
@@ -141,7 +114,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(gpumap, number):
     rng = random.Random(f"few {number}")  # noqa: S311 - of times, not of secrets
     kills = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
     how, wait, mark = rng.choice(kills), rng.uniform(0.0, 1.5), f"{9000 + number}.{time.time_ns()}"
-    words = (*QUIET, "--grace", "200ms", TWO, "--", "sh", "-c", LEAVER, "sh", mark)
+    words = (*QUIET, "--grace", "200ms", TWO, "--", "sh", "-c", TEXTS["leaver"], "sh", mark)
     process = started(gpumap, *words, stdout=None, stderr=None)
     time.sleep(wait)
     process.send_signal(how)
@@ -154,7 +127,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(gpumap, number):
 def test_nothing_is_left_where_the_process_that_runs_it_all_is_killed(gpumap):
     """Its parent ends what it has left, and says so."""
     mark = f"9999.{os.getpid()}"
-    process = started(gpumap, *QUIET, "a->cpu0", "--", "sh", "-c", LEAVER, "sh", mark)
+    process = started(gpumap, *QUIET, "a->cpu0", "--", "sh", "-c", TEXTS["leaver"], "sh", mark)
     until(lambda: living(mark)[5:])
     (worker,) = psutil.Process(process.pid).children()
     worker.kill()
@@ -194,11 +167,7 @@ def test_each_stream_goes_where_it_belongs(gpumap):
 
 def test_lines_of_both_streams_are_whole_and_none_is_lost(gpumap):
     """Written by the byte, or more than a pipe takes, to a reader that begins after their end."""
-    code = (
-        f"import time; {NOTE}\n"
-        "for byte in b'slow\\n': os.write(1, bytes([byte])); time.sleep(0.05)\n"
-        "for fd, byte in ((2, b'e'), (1, b'o')): os.write(fd, (byte * 999 + b'\\n') * 100)"
-    )
+    code = NOTE + TEXTS["both"]
     both = started(gpumap, *QUIET, "a->cpu0", "--", PYTHON, "-c", code, stderr=subprocess.STDOUT)
     (pid,) = noted(gpumap, 1)
     until(lambda: not lives(pid))
@@ -286,11 +255,7 @@ def test_whatever_ends_a_run_ends_all_of_it(gpumap, how):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_reaches_all(gpumap, number):
     """Each process gets the same one; the exit code is that of Ctrl-C."""
-    code = (
-        "import signal, sys, time\n"
-        f"signal.signal({int(number)}, lambda n, f: sys.exit(print('got it')))\n"
-        f"{NOTE}time.sleep(600)"
-    )
+    code = TEXTS["heard"].format(number=int(number), note=NOTE)
     process = started(gpumap, *QUIET, TWO, "--", PYTHON, "-c", code)
     pids = noted(gpumap, 2)
     process.send_signal(number)

@@ -10,6 +10,7 @@ from backends.frameworks import needs
 from flat_report import loads
 from ranks import ALLOWED, ROOT, needs_mpirun, two_cores
 from shell import ended, until
+from tables import table
 
 from gpumap.app.scaling import _judged
 from gpumap.judge.scaling import scale as answer
@@ -17,22 +18,7 @@ from gpumap.model import Estimate, replace
 from gpumap.model.io import read
 
 TWO = "a->cpu0;b->cpu1"
-# Each run leaves a line of what it was given.
-TOLD = """
-import json, os
-keys = ("GPUMAP_COUNT", "GPUMAP_CONTEXTS", "OMP_NUM_THREADS", "RANK",
-        "CUDA_VISIBLE_DEVICES", "GPUMAP_NAME")
-given = {key: os.environ.get(key) for key in keys} | {"cores": sorted(os.sched_getaffinity(0))}
-print("not shown")
-open("told", "a").write(json.dumps(given) + chr(10))
-"""
-
-BURN = """
-import time
-while given["RANK"] == "0" and time.thread_time() < 0.8:
-    pass
-"""
-
+TEXTS = table(__file__)
 pytestmark = two_cores
 
 
@@ -45,7 +31,7 @@ def scaled(gpumap, *options, code="pass", budget="1ms", **env):
 
 def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
     """A first run that does not count, and then a turn; inside, cores are counted anew."""
-    answer, report = scaled(gpumap, "--inconclusive", "pass", code=TOLD)
+    answer, report = scaled(gpumap, "--inconclusive", "pass", code=TEXTS["told"])
     lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
     one = {"GPUMAP_COUNT": "1", "GPUMAP_CONTEXTS": "a->cpu0",
            "OMP_NUM_THREADS": "1", "RANK": None, "CUDA_VISIBLE_DEVICES": "",
@@ -62,8 +48,8 @@ def test_each_run_has_the_cores_of_its_names_and_no_rank(gpumap):
 
 def test_with_ranks_each_name_is_a_process_of_a_job_of_its_own(gpumap):
     """As `gpumap run` starts them: a free port for each run, one core each, and its own work."""
-    code = TOLD.replace('"RANK",', '"RANK", "WORLD_SIZE", "MASTER_PORT",') + BURN
-    answer, report = scaled(gpumap, "--ranks", "--inconclusive", "pass", code=code)
+    told = TEXTS["told"].replace('"RANK",', '"RANK", "WORLD_SIZE", "MASTER_PORT",')
+    answer, report = scaled(gpumap, "--ranks", "--inconclusive", "pass", code=told + TEXTS["burn"])
     lines = [loads(line) for line in (gpumap.folder / "told").read_text().splitlines()]
     seen = sorted((i["WORLD_SIZE"], i["RANK"], i["GPUMAP_NAME"], i["cores"]) for i in lines)
     both = [("2", "0", "a", ALLOWED[:1]), ("2", "1", "b", ALLOWED[1:2])]
@@ -123,10 +109,7 @@ def test_turns_go_up_and_down(gpumap):
     assert len(report["scaling"]["steps"][1]["runs"]) == turns
 
 
-@pytest.mark.parametrize(("options", "code"), [
-    ([], 5), (["--inconclusive", "pass"], 0), (["--expect", "1.5"], 5),
-    (["--expect", "1.5", "--inconclusive", "pass"], 0),
-])  # fmt: skip
+@pytest.mark.parametrize(("options", "code"), TEXTS["one_turn"])
 def test_one_turn_concludes_nothing(gpumap, options, code):
     answer, report = scaled(gpumap, *options)
     assert (answer.code, report["exit_code"]) == (code, code)
@@ -135,12 +118,7 @@ def test_one_turn_concludes_nothing(gpumap, options, code):
     assert "six turns take about" in answer.err
 
 
-@pytest.mark.parametrize(("failing", "how", "code", "kept"), [
-    ("2", "sys.exit('last words')", 1, [1, 0]),
-    ("2", "sys.exit(7)", 7, [1, 0]),
-    ("2", "os.kill(os.getpid(), 9)", 137, [1, 0]),
-    ("1", "sys.exit(7)", 7, [0, 1]),
-])  # fmt: skip
+@pytest.mark.parametrize(("failing", "how", "code", "kept"), TEXTS["failing"])
 def test_a_run_that_fails_is_named_and_the_others_are_kept(gpumap, failing, how, code, kept):
     program = f"import os, sys\nif os.environ['GPUMAP_COUNT'] == '{failing}': {how}"
     answer, report = scaled(gpumap, code=program, budget="5s")
@@ -156,12 +134,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(gpumap, failing, how,
         assert error["hint"] == "it printed last: last words"
 
 
-@pytest.mark.parametrize(("cause", "speedup", "code", "word"), [
-    ("one-at-a-time", (1.0, 0.9, 1.1), 1, "fail"), ("start-up", (1.9, 1.85, 1.95), 0, "pass"),
-    ("cpu-contention", (1.0, 0.9, 1.1), 5, "inconclusive"),
-    ("cpu-contention", (1.9, 1.85, 1.95), 0, "pass"),
-    ("scales", (1.8, 1.7, 1.9), 5, "inconclusive"),
-])  # fmt: skip
+@pytest.mark.parametrize(("cause", "speedup", "code", "word"), TEXTS["judged"])
 def test_a_limit_is_judged_by_interval_and_cause(gpumap, cause, speedup, code, word):
     """Of figures that are given, so that no machine has a say."""
     scaled(gpumap)
@@ -206,30 +179,11 @@ def test_an_interrupt_keeps_what_was_measured(gpumap):
     assert sum(len(step["runs"]) for step in report["scaling"]["steps"]) >= 1
 
 
-DDP = """
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-torch.manual_seed(0)
-dist.init_process_group("gloo")
-model = DistributedDataParallel(torch.nn.Linear(64, 8))
-step = torch.optim.SGD(model.parameters(), lr=0.01)
-rank, ranks = dist.get_rank(), dist.get_world_size()
-for batch in torch.randn(512, 64)[rank::ranks].split(128 // ranks):
-    step.zero_grad()
-    model(batch).square().mean().backward()
-    step.step()
-dist.destroy_process_group()
-open(f"done-{rank}-of-{ranks}", "a").write(".")
-"""
-
-
 @needs("torch")
 def test_a_program_of_torchs_own_ranks_has_as_many_as_there_are_names(gpumap):
     """A first run on both names, and then a turn."""
     given = ("--ranks", "--inconclusive", "pass")
-    answer, report = scaled(gpumap, *given, code=DDP, PYTHONWARNINGS="ignore")
+    answer, report = scaled(gpumap, *given, code=TEXTS["ddp"], PYTHONWARNINGS="ignore")
     assert answer.code == 0, answer.err
     done = {path.name: path.read_text() for path in gpumap.folder.glob("done-*")}
     assert done == {"done-0-of-1": ".", "done-0-of-2": "..", "done-1-of-2": ".."}
