@@ -1,7 +1,7 @@
 """The fixed product beside all that is measured, always one; and one product as two cases."""
 
 import pytest
-from worlds import SETTINGS, controlled_on, counting, dot_on, gpu, hooked, rows_on, world
+from worlds import SETTINGS, controlled_on, counting, dot_on, gpu, hooking, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Params, plan
@@ -63,13 +63,9 @@ def test_devices_that_work_at_once_have_a_control_at_once():
 def test_a_control_stands_just_before_each_sample(size, each):
     """Of a quarter of its time at most: before what is quick there is one a block."""
     here, queued = world(gpu(0), gpu(1)), []
-
-    class Noting(Controlled):
-        def iteration(self, case):
-            return hooked(super().iteration(case), "queue", lambda: queued.append(case))
-
+    noting = hooking(Controlled, "queue", lambda _, case: queued.append(case))
     params = Params((size,), cases=("one", "solo"))
-    benchmark = controlled_on(here, dot_on(here, params), Noting)
+    benchmark = controlled_on(here, dot_on(here, params), noting)
     rows = rows_on(here, benchmark, FEW)
     for row in rows:
         controls = 0 if row.case.bench == KEY else 2

@@ -4,7 +4,7 @@ from functools import partial
 from random import Random
 
 import pytest
-from worlds import RATE, SETTINGS, copies_on, dot_on, gpu, hooked, rows_on, world
+from worlds import RATE, SETTINGS, copies_on, dot_on, gpu, hooked, hooking, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import Dot, Params
@@ -30,11 +30,8 @@ class _Noted(Dot):
     def iteration(self, case):
         work = super().iteration(case)
         for name in ("poison", "queue", "finish", "check"):
-            hooked(work, name, partial(self._note, name, case.id))
+            hooked(work, name, lambda name=name: self.heard.append((name, case.id)))
         return work
-
-    def _note(self, *call):
-        self.heard.append(call)
 
     @property
     def queued(self):
@@ -120,14 +117,12 @@ def test_a_group_in_which_all_matters_most_is_not_measured_in_two_stages():
     assert taken[0] == taken[1]
 
 
-class _Noisy(_Noted):
-    """A device whose time swings by a half from call to call."""
+def _swing(noted, _case):
+    """Let the time swing by a half from call to call."""
+    noted._clock.sleep((len(noted.queued) % 5) * 64**3 * 2 / RATE)
 
-    def iteration(self, case):
-        return hooked(super().iteration(case), "queue", self._swing)
 
-    def _swing(self):
-        self._clock.sleep((len(self.queued) % 5) * 64**3 * 2 / RATE)
+_Noisy = hooking(_Noted, "queue", _swing)
 
 
 @pytest.mark.parametrize(("kind", "precision", "n", "why"), [
@@ -176,21 +171,15 @@ def test_what_is_settled_leaves_the_time_to_the_rest(decided, why):
 
 def test_a_first_stage_whose_cases_all_fail_leaves_the_time_to_the_rest():
     """No block without a case is counted, and none is waited for."""
-
-    class Lost(Dot):
-        def iteration(self, case):
-            work = super().iteration(case)
-            return work if case.name not in ("one", "many") else hooked(work, "queue", lost)
-
     calls = []
 
-    def lost():
-        calls.append(1)
-        if len(calls) > 12:
+    def lost(_, case):
+        calls.append(case.name in ("one", "many"))
+        if calls[-1] and calls.count(True) > 12:
             raise Unsupported("lost", "none")
 
     settings = replace(STAGED, blocks=40)
-    rows = by_name(rows_of(gpu(0), gpu(1), kind=Lost, settings=settings))
+    rows = by_name(rows_of(gpu(0), gpu(1), kind=hooking(Dot, "queue", lost), settings=settings))
     assert rows["one"].status == rows["many"].status == "failed"
     assert len(rows["solo"].samples.seconds) > 30
 
@@ -314,20 +303,13 @@ def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
     assert ended[0] == ended[1]
 
 
-class _Uneven(Dot):
-    def iteration(self, case):
-        noise = Random(1)  # noqa: S311 - no secret
-        return hooked(
-            super().iteration(case), "queue", lambda: self._clock.sleep(noise.random() * 2.0**-5)
-        )
-
-
 def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     """Wider ones than at the end: it spends a tenth of the error."""
-    seen = []
+    seen, noise = [], Random(1)  # noqa: S311 - no secret
+    uneven = hooking(Dot, "queue", lambda made, _: made._clock.sleep(noise.random() * 2.0**-5))
     look = {"decided": lambda rows: bool(seen.append(rows))}
     settings = replace(SETTINGS, blocks=200, confidence=0.9, **look)
-    (last,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=_Uneven, settings=settings)
+    (last,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=uneven, settings=settings)
     assert [len(rows) for rows in seen] == [1, 1]
     for row, confidence in ((seen[0][0], 1.0 - 2.0 * EARLY), (last, settings.confidence)):
         found = location(row.samples.seconds, confidence, positive=True, slow=False)

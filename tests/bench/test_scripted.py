@@ -3,7 +3,7 @@
 import tracemalloc
 
 import pytest
-from worlds import SETTINGS, again, dot_on, gpu, rows_on, world
+from worlds import SETTINGS, copies_on, dot_on, gpu, rows_on, world
 
 from gpumap.backends.fake.script import FakeHost
 from gpumap.bench.allreduce import AllReduce
@@ -14,10 +14,8 @@ from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.train import Train
 from gpumap.bench.train_workers import LocalWorkers
-from gpumap.bench.transfer import CASES, Transfer
-from gpumap.bench.transfer import Params as TransferParams
 from gpumap.engine.needs import check_memory
-from gpumap.engine.verify import HOLDS, SCRIPTED, lighten
+from gpumap.engine.verify import HOLDS, SCRIPTED
 from gpumap.errors import QuestionError
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
@@ -33,11 +31,8 @@ NET = Network("net", 96, (Layer(192, "relu"), Layer(4, "sigmoid")))
 
 
 def opened(*scripts, light=True):
-    """Open scripted devices; light ones hold no data to speak of, as those of a command."""
-    here = world(*scripts, host=FakeHost(latency=2.0**-10))  # few iterations, as data are slow
-    for session in here.sessions.values() if light else ():
-        lighten(session)
-    return here
+    host = FakeHost(latency=2.0**-10)  # few iterations, as data are slow
+    return world(*scripts, host=host, light=light)
 
 
 def with_and_without(kind, *scripts):
@@ -51,8 +46,7 @@ def dot(here, sizes=(192,)):
 
 
 def transfer(here):
-    params = TransferParams((100_000,), CASES[:4], sweep=(64, 70_000))
-    return Transfer(replace(here, again=again(here)), params)
+    return copies_on(here, 100_000, sweep=(64, 70_000))
 
 
 def chain(here):

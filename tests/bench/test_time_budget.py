@@ -2,12 +2,11 @@
 
 import pytest
 from cases import planned_case
-from worlds import SETTINGS, controlled_on, copies_on, dot_on, gpu, hooked, rows_on, world
+from worlds import SETTINGS, controlled_on, copies_on, dot_on, gpu, hooking, rows_on, world
 
 from gpumap.bench.dot import Dot, Params
 from gpumap.engine.sampling import Series
 from gpumap.engine.stopping import FEWEST, deadlines, needed, units
-from gpumap.engine.verify import lighten
 from gpumap.model import Group, Work, replace
 
 SIZE = 64
@@ -15,22 +14,11 @@ PARAMS = Params((SIZE,))
 HARD = replace(SETTINGS, precision=-1.0, blocks=100_000)  # only the budget ends it
 
 
-class _Checked(Dot):
-    """Products that the host takes long to verify: so many seconds for each."""
-
-    seconds = 0.0
-
-    def iteration(self, case):
-        seconds = self.seconds * case.work.products
-        return hooked(super().iteration(case), "check", lambda: self._clock.sleep(seconds))
-
-
 def measured(budget, *scripts, check=0.0, params=PARAMS, controls=True, insists=False):
-    here = world(*scripts)
-    for session in here.sessions.values():
-        lighten(session)
-    benchmark = dot_on(here, params, _Checked)
-    benchmark.seconds = check
+    """Return the rows, and when they were done; to verify a product takes `check` seconds."""
+    here = world(*scripts, light=True)
+    checked = hooking(Dot, "check", lambda _, case: here.clock.sleep(check * case.work.products))
+    benchmark = dot_on(here, params, checked)
     if insists:
         first, second = benchmark.plan.groups
         second = replace(second, order=((3,),), insists=True)

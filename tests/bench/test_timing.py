@@ -47,15 +47,7 @@ def clock():
     return FakeClock()
 
 
-@pytest.mark.parametrize(("times", "idle", "most", "iterations"), [
-    ([SHORTEST], [0.0], 1 << 20, 1), ([2.0**-11], [0.0], 1 << 20, 3),
-    ([2.0**-20], [0.0], 1 << 20, 1153), ([2.0**-10], [2.0**-10], 1 << 20, 108),
-    ([0.0], [0.0], 1 << 20, 1 << 20),  # the clock may be too coarse to see it
-    ([2.0**-20], [0.0], 10, 10),  # no more than it may, though it would take more
-    ([1.0], [2.0, 0.0], 1 << 20, 1),  # the shortest of the waits tells what waiting costs
-    # a disturbed iteration looks long enough to be a sample: the shorter of two looks counts
-    ([2.0**-9, 2.0**-12], [0.0], 1 << 20, 5),
-])  # fmt: skip
+@pytest.mark.parametrize(("times", "idle", "most", "iterations"), TABLES["long_enough"])
 def test_a_sample_is_as_many_iterations_as_it_takes(clock, times, idle, most, iterations):
     """At least a millisecond, and a hundred times what waiting costs; which is kept to be told.
 

@@ -9,7 +9,7 @@ from worlds import SETTINGS, counting, gpu, rows_on, world
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.train import PER, Train, counts, divided, plan
 from gpumap.bench.train_workers import LocalWorkers, Training
-from gpumap.engine.verify import judged, lighten
+from gpumap.engine.verify import judged
 from gpumap.errors import QuestionError
 from gpumap.model import replace
 from gpumap.training.jobs import Params, Scaling, Spec, job_of
@@ -135,9 +135,7 @@ def paced(rule, rates=(1.0, 0.5), bandwidth=1e10, **others):
     params = asked(rule, network=wide, cases=("step",), **others)
     exact = {"bandwidth": bandwidth, "latency": 2.0**-20}
     scripts = (gpu(n, rate=1e12 * rate, **exact) for n, rate in enumerate(rates))
-    here, benchmark = training(params, *scripts)
-    for session in here.sessions.values():
-        lighten(session)
+    here, benchmark = training(params, *scripts, light=True)
     return rows_on(here, benchmark, replace(SETTINGS, budget=60.0, blocks=2))[-1], wide
 
 

@@ -30,8 +30,11 @@ class World:
     cpus: int = 1
 
 
-def world(*scripts, kind=FakeSession, host=None):
-    """Open a device for each script, under the names a, b, c ...; a script may come twice."""
+def world(*scripts, kind=FakeSession, host=None, light=False):
+    """Open a device for each script, under the names a, b, c ...; a script may come twice.
+
+    Light ones hold no data to speak of, as those of a command.
+    """
     clock = FakeClock(host) if host else FakeClock()
     engines, bindings, sessions = {}, [], {}
     for name, script in zip("abcdefghij", scripts, strict=False):
@@ -39,6 +42,8 @@ def world(*scripts, kind=FakeSession, host=None):
         engine = engines.setdefault(script.engine or device.id, Engine())
         bindings.append(Binding(name, device))
         sessions[name] = kind(device, script, clock, engine)
+        if light:
+            lighten(sessions[name])
     return World(tuple(bindings), sessions, clock)
 
 
@@ -87,6 +92,17 @@ def hooked(work, name, before):
 
     setattr(work, name, noted)
     return work
+
+
+def hooking(kind, name, before):
+    """Return a kind of benchmark; its iterations are `hooked`, by what is given it and the case."""
+
+    def iteration(benchmark, case):
+        work = super(made, benchmark).iteration(case)
+        return hooked(work, name, lambda: before(benchmark, case))
+
+    made = type("Hooking", (kind,), {"iteration": iteration})
+    return made
 
 
 def dot_on(here, params=None, kind=Dot):
