@@ -10,8 +10,10 @@ import pytest
 from flat_report import loads
 from mpi_jobs import MPIRUN, ended, started
 from ranks import by_mpirun, measuring, needs_mpi
+from tables import table
 
 CORES = "a->cpu0;b->cpu1"
+TABLE = table(__file__)
 
 
 @needs_mpi
@@ -27,32 +29,22 @@ def begun(gpumap):
 
 
 @needs_mpi
-@pytest.mark.parametrize(("count", "map_", "env", "code", "said"), [
-    (3, CORES, {}, 2, r"\(rank 2, process \d+\): this is number 3 by .* on .*, and the map has 2"),
-    (2, "a->cpu0;b->cpu0", {}, 2, r"/a \(rank 0, .*/b \(rank 1, .* have one device, cpu:0"),
-    (2, "a->cpu0;b->cuda7", {}, 3, r"entry 2: b: no backend can drive cuda7"),
-    (2, "a->cpu0;b-cpu1", {}, 2, r'no "->" in "b-cpu1"'),
-    (2, CORES, {"MPI4PY_LIBMPI": "/nowhere/libmpi.so"}, 3, r"mpi4py has no MPI library: "),
-    (2, CORES, {"MPI4PY_RC_THREAD_LEVEL": "serialized"}, 3, r"(?m)^error: MPI was started "),
-])  # fmt: skip
+@pytest.mark.parametrize(("count", "map_", "env", "code", "said"), TABLE["cannot_start"])
 def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said):
     """Once, by rank 0; no rank waits for another."""
-    found, _, err = ended(by_mpirun(gpumap, count, "bench", "allreduce", "--map", map_, **env))
+    process = by_mpirun(gpumap, count, "bench", "allreduce", "--map", map_, **(env or {}))
+    found, _, err = ended(process)
     assert found == code
     assert len(re.findall(said, err)) == 1
     assert "Traceback" not in err
 
 
 @needs_mpi
-@pytest.mark.parametrize(("rank", "size", "more", "who"), [
-    ("0", "4", {}, "torchrun"), ("1", "4", {}, r"rank 1 on \S+: torchrun"),
-    ("0", "2", {"GPUMAP_RUN": "0f"}, "gpumap run"),
-    ("0", "2", {"GPUMAP_RUN": "0f", "TORCHELASTIC_RUN_ID": "1"}, "torchrun"),
-])  # fmt: skip
+@pytest.mark.parametrize(("rank", "size", "more", "who"), TABLE["launchers"])
 def test_another_launcher_than_mpis(gpumap, rank, size, more, who):
     """It starts processes that MPI knows nothing of; each fails, be it the only one."""
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
-    found = gpumap("bench", "allreduce", "--comm", "mpi", **place, **more)
+    found = gpumap("bench", "allreduce", "--comm", "mpi", **place, **(more or {}))
     said = f"has started {size} processes, and MPI knows of one of them"
     assert found.code == 2
     assert re.search(rf"^error: {who} {said}$", found.err, re.MULTILINE), found.err

@@ -18,7 +18,7 @@ from gpumap.model.io import read
 TABLE = table(__file__)
 TWO = "a->cuda0;b->cuda1"
 RATIO = pytest.approx(1.276, rel=3e-3)  # of the slow launches
-SLOW = 1.25 * 2.0**-12  # seconds for each launch: a small product takes more, no control does
+SLOW = TABLE["made"]["new"][0]  # a small product takes more, no control does
 
 
 def dot(gpumap, *arguments, map_="a->cuda0", cases="solo", **env):
@@ -31,32 +31,19 @@ def saved(gpumap, name, *arguments, **env):
     dot(gpumap, "--output", f"json={name}", *arguments, **env)
 
 
-MADE = {  # keys of the device, and arguments
-    "base": ({}, ()),
-    "new": ({"launch": SLOW}, ()),
-    "all": ({}, ("--cases", "solo,one")),
-    "other": ({}, ("--size", "32")),
-    "two": ({}, ("--cases", "solo,one,many", "--map", "a->cuda0;b->cuda0")),
-    "wrong": ({"fault": "wrong-product"}, ()),
-    "lost": ({"fault": "lost", "fault_after": 50}, ()),
-    "dry": ({}, ("--dry-run",)),
-    "few": ({}, ("--budget", "1s")),  # samples: too few for an interval
-}
-
-
 @pytest.fixture(scope="module")
 def measured(another):
     """Reports, measured once for all tests: `new` is of a device that launches more slowly."""
     shell = another()
-    for name, (keys, arguments) in MADE.items():
-        saved(shell.fake(script({}, **keys)), f"{name}.json", *arguments)
+    for name, (keys, arguments) in TABLE["made"].items():
+        saved(shell.fake(script(keys or {})), f"{name}.json", *arguments)
     return shell.folder
 
 
 @pytest.fixture
 def pair(gpumap, measured):
     shutil.copytree(measured, gpumap.folder, dirs_exist_ok=True)
-    return gpumap.fake(script({}, launch=SLOW))
+    return gpumap.fake(script({}, **SLOW))
 
 
 def compare(gpumap, *arguments, base="base.json", new="new.json", **env):
@@ -72,41 +59,28 @@ def codes(answer):
     return [(error["code"], error["exit"]) for error in report(answer)["errors"]]
 
 
-@pytest.mark.parametrize(("base", "new", "more", "code", "words"), [
-    ("base", "new", ("--threshold", "30%"), 0, "pass"), ("base", "few", (), 5, "inconclusive"),
-    ("base", "few", ("--inconclusive", "pass"), 0, "inconclusive"),
-    ("all", "base", (), 1, "pass missing"),
-    ("all", "base", ("--allow-missing",), 0, "pass missing"), ("base", "all", (), 1, "pass new"),
-    ("base", "all", ("--allow-missing",), 0, "pass new"), ("base", "other", (), 1, "missing new"),
-    ("base", "other", ("--allow-missing",), 1, "missing new"),
-    *((broken, "base", (), 2, "") for broken in ("wrong", "lost", "dry", "nothing")),
-    ("base", "lost", (), 2, ""), ("base", "nothing", (), 2, ""),
-    ("two", "base", ("--judge", "dot.many.*", "--allow-missing"), 1,
-     "shown missing missing missing"),  # solo is only shown
-])  # fmt: skip
+@pytest.mark.parametrize(("base", "new", "more", "code", "words"), TABLE["words"])
 def test_what_the_words_are_in_exit_codes(pair, base, new, more, code, words):
-    """What is allowed is said all the same; nothing in common is no pass, whatever is allowed."""
+    """What is allowed is said all the same; nothing in common is no pass, whatever is allowed.
+
+    The map that is shown is that of the new report.
+    """
     answer = compare(pair, *more, "--format", "json", base=f"{base}.json", new=f"{new}.json")
     assert answer.code == code
     if "nothing" in (base, new):
         return
     assert [verdict["verdict"] for verdict in report(answer)["verdicts"]] == words.split()
     told = {word for word, _ in codes(answer)} - {"nothing-judged"}
+    assert not words or report(answer)["map"]["text"] == "a->cuda0"
     assert told == (set(words.split()) - {"pass", "shown"} if words else {"not-comparable"})
     assert (("nothing-judged", 1) in codes(answer)) == (new == "other" or base == "two")
 
 
-@pytest.mark.parametrize(("keys", "new", "code", "word", "told"), [
-    ({"launch": SLOW}, "new", 1, "regression", ["note"]),
-    ({}, "new", 5, "inconclusive", ["note"]),  # the second run is not slow
-    ({"fault": "lost"}, "new", 1, "regression", ["warning"]),
-    ({"fault": "wrong-product"}, "new", 1, "regression", ["warning"]),
-    ({"fault": "lost"}, "base", 0, "pass", []),  # no regression: not measured again
-])  # fmt: skip
+@pytest.mark.parametrize(("keys", "new", "code", "word", "told"), TABLE["confirmed"])
 def test_a_regression_is_confirmed_by_a_second_run(pair, keys, new, code, word, told):
     """What cannot be measured again is no pass; the saved report stays as it was."""
     before = (pair.folder / "new.json").read_bytes()  # it names this file as its output
-    pair.fake(script({}, **keys))
+    pair.fake(script(keys or {}))
     answer = compare(pair, "--confirm", "--format", "json", new=f"{new}.json")
     (verdict,) = report(answer)["verdicts"]
     assert (answer.code, verdict["verdict"]) == (code, word)
@@ -126,18 +100,14 @@ def test_a_report_of_another_command_is_not_run(pair, argv, why):
     assert any(why in note["message"] for note in report(answer)["map"]["notes"])
 
 
-@pytest.mark.parametrize(("keys", "arguments", "code", "verdicts"), [
-    ({}, ("--limit", "dot.solo.time<=1ns"), 1, [("limit", "fail"), ("base", "pass")]),
-    ({"launch": SLOW}, (), 1, [("base", "regression")]),
-    ({"fault": "lost"}, (), 3, []), ({"ref": "cuda7"}, ("--if-absent", "skip"), 0, []),
-])  # fmt: skip
+@pytest.mark.parametrize(("keys", "arguments", "code", "verdicts"), TABLE["with_a_base"])
 def test_a_run_is_compared_with_its_base_where_it_went_well(pair, keys, arguments, code, verdicts):
     """Limit and base can both say no; what failed keeps its exit code, and has no verdict."""
     given = ("--base", "base.json", *arguments, "--format=json")
-    answer = dot(pair.fake(script({}, **keys)), *given, OMP_NUM_THREADS="3")
+    answer = dot(pair.fake(script(keys or {})), *given, OMP_NUM_THREADS="3")
     assert answer.code == code
     assert not verdicts or ("differs", "note") in notes(answer)  # of the variable
-    assert [(v["rule"], v["verdict"]) for v in report(answer)["verdicts"]] == verdicts
+    assert [[v["rule"], v["verdict"]] for v in report(answer)["verdicts"]] == verdicts
 
 
 @pytest.mark.parametrize(("rate", "given", "name"), [
@@ -176,13 +146,6 @@ def test_a_base_of_another_machine_is_not_compared(gpumap):
         assert {row["status"] for row in report(answer)["measurements"]} == {"skipped"}
 
 
-def test_a_comparison_shows_the_map_of_the_new_report(gpumap):
-    fake = gpumap.fake(script())
-    saved(fake, "base.json")
-    saved(fake, "new.json", map_=TWO)
-    assert report(compare(fake, "--format", "json"))["map"]["text"] == TWO
-
-
 def test_a_base_that_was_skipped_is_no_error_where_the_device_is_still_absent(gpumap):
     """Once it is there, such a base is refused, before anything is measured."""
     fake, given = gpumap.fake(script()), ("--if-absent", "skip", "--base", "base.json")
@@ -194,8 +157,6 @@ def test_a_base_that_was_skipped_is_no_error_where_the_device_is_still_absent(gp
     assert (refused.code, "it was skipped" in error["message"]) == (2, True)
     assert {row["status"] for row in report(refused)["measurements"]} == {"skipped"}
 
-
-# --- --ab: whole runs in the order A B B A
 
 DOT = "gpumap bench dot --size 64 --cases one --map a->cuda0"
 
@@ -227,11 +188,7 @@ def test_b_is_judged_against_a(scripted, b, code, start):
     assert found["settings"]["ab"] == [*both]
 
 
-@pytest.mark.parametrize(("a", "code", "why"), [
-    ("GPUMAP_FAKE=lost.toml DOT", 3, "A ended with exit code 3"),
-    ("GPUMAP_FAKE=wrong.toml DOT", 4, "A ended with exit code 4: error: "),
-    ("DOT --dry-run", 2, "the A report cannot be compared: it is a dry run"),
-])  # fmt: skip
+@pytest.mark.parametrize(("a", "code", "why"), TABLE["failing"])
 def test_a_side_that_fails_is_an_error_with_its_exit_code(scripted, a, code, why):
     answer = scripted("compare", "--ab", a.replace("DOT", DOT), DOT, "--format", "json")
     found = report(answer)

@@ -1,16 +1,13 @@
 """`--dry-run`: the plan, of devices that stay closed; and `--reference`, which decides on it."""
 
+import shlex
+
 import pytest
 from commands.scripts import report, script
+from tables import table
 
 MAP = ("--map", "a->cuda0;b->cuda1")
-COMMANDS = {
-    "dot": ("bench", "dot", "--size", "64"),
-    "chain": ("bench", "chain", "--rows", "1000"),
-    "allreduce": ("bench", "allreduce", "--sizes", "4KiB"),
-    "train": ("bench", "train", "--preset", "mlp-small", "--batch", "100"),
-    "transfer-cost": ("transfer-cost", "--sizes", "small", "--cases", "h2d,d2h,d2d", "--no-model"),
-}
+COMMANDS = {name: shlex.split(line) for name, line in table(__file__).items()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -3,7 +3,8 @@
 import pytest
 from flat_report import flat
 from saved_reports import written
-from scripts import report, script
+from scripts import report, script, scripted
+from tables import table
 
 from gpumap.bench.registry import every
 from gpumap.bench.selectors import EVERYWHERE
@@ -11,25 +12,15 @@ from gpumap.judge.limits import split_id
 
 TWO = "a->cuda0;b->cuda1"
 GOOD = "dot.many.speedup>=1.8"  # it is 2, exactly
-
-
 DOT = ("bench", "dot", "--size", "64", "--cases", "many", "--format", "json")
-GONE = "a->cuda0;b->cuda7"
+BEFORE = table(__file__)["before"]
 
 
-@pytest.mark.parametrize(("devices", "map_", "more", "code", "status", "word"), [
-    (script(), GONE, ("--if-absent", "skip"), 0, "skipped", "skipped"),
-    (script(), GONE, (), 3, "absent", "missing"),
-    (script({"fault": "lost"}, {}), TWO, ("--if-absent", "skip"), 3, "absent", "fail"),
-    (script({"fault": "memory"}, {}), TWO, ("--if-absent", "skip"), 3, "absent", "fail"),
-    (script({"fault": "wrong-product"}, {}), TWO, (), 4, "wrong-data", "fail"),
-    (script({}, {"fault": "hang"}), TWO, ("--timeout", "2s"), 124, "timeout", "missing"),
-    ("", "", ("--if-absent", "skip"), 0, "skipped", "skipped"),  # no map, no device
-])  # fmt: skip
+@pytest.mark.parametrize(("devices", "map_", "more", "code", "status", "word"), BEFORE)
 def test_what_comes_before_a_limit(gpumap, devices, map_, more, code, status, word):
     """Absent devices can skip the run, those that fail cannot; no figure is no pass."""
     mapped = ("--map", map_) if map_ else ()
-    answer = gpumap.fake(devices)(*DOT, *mapped, "--limit", GOOD, *more)
+    answer = gpumap.fake(scripted(devices))(*DOT, *mapped, "--limit", GOOD, *more)
     found = report(answer)
     assert (answer.code, found["exit_code"], found["status"]) == (code, code, status)
     assert [verdict["verdict"] for verdict in found["verdicts"]] == [word]

@@ -5,19 +5,13 @@ import os
 import pytest
 from scripts import asked, report
 from shell import timely
+from tables import table
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.machine.topology import read
 
-COMMANDS = {
-    "dot": "bench dot --size 64 --budget 1s",
-    "dot of float64": "bench dot --size 64 --budget 1s --dtype float64",
-    "allreduce": "bench allreduce --comm local --sizes 4,medium --budget 2s",
-    "chain": "bench chain --rows 1000 --budget 3s",
-    "transfer-cost": "transfer-cost --sizes small --no-model --budget 1s",
-    "break-evens": "transfer-cost --cases affine,product --budget 20s",
-}
+COMMANDS = table(__file__)
 
 
 def opencl():

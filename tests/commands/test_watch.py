@@ -6,6 +6,7 @@ import pytest
 from flat_report import loads
 from ranks import ALLOWED, two_cores
 from scripts import script
+from tables import table
 
 TWO = "dev0->cpu0;dev1->cpu1"
 BIND = f"import os, sys, time\nos.sched_setaffinity(0, {{{ALLOWED[0]}}})"
@@ -50,11 +51,7 @@ def test_expect_used_is_inconclusive_where_use_is_unknown(gpumap):
     assert gpumap(*command).code == 5
 
 
-@pytest.mark.parametrize(("end", "code", "said"), [
-    ("os._exit(3)", 3, "ended with exit code 3"),
-    ("os.kill(os.getpid(), 9)", 137, "was ended by SIGKILL"),
-    ("os.abort()", 134, "was ended by SIGABRT"),
-])  # fmt: skip
+@pytest.mark.parametrize(("end", "code", "said"), table(__file__)["ended_badly"])
 def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, code, said):
     answer, report = watched(gpumap, f"{BIND}{WORK}{end}", map_="dev0->cpu0")
     assert answer.code == code
