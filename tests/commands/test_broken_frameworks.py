@@ -4,18 +4,11 @@ import json
 import os
 
 import pytest
+from tables import table
 
 from gpumap.backends import REGISTRY
 
-NO_CORE = "import os, resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
-AGAIN = "-m pip install --force-reinstall torch"  # by the interpreter that gpumap runs in
-BROKEN = {  # how it is imported, the reason, the fix
-    "sleeps": ("import time; time.sleep(60)", "its import did not end within 5 s", "--backend"),
-    "aborts": (f"{NO_CORE}os.abort()", "its driver crashed while probed (Aborted)", AGAIN),
-    "raises": ("raise RuntimeError('half a wheel')", "cannot load: half a wheel", AGAIN),
-    "prints": ("print('{}' * 9999); raise OSError('no libx')", "cannot load: no libx", AGAIN),
-    "lacks": ("import no_such_module", "cannot load: No module named", "-m pip install 'torch>="),
-}
+BROKEN = table(__file__)
 SILENT = ("sleeps", "aborts")
 
 

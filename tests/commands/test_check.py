@@ -10,12 +10,11 @@ from tables import table
 
 TEXTS = table(__file__)
 TWO = "dev0->cuda0;dev1->cuda1"
-DEVICES = TEXTS["devices"]
 
 
 @pytest.fixture
 def fake(gpumap):
-    return gpumap.fake(DEVICES)
+    return gpumap.fake(TEXTS["devices"])
 
 
 @pytest.mark.parametrize(("text", "options", "code"), TEXTS["the_answer_is_an_exit_code"])
@@ -26,20 +25,12 @@ def test_the_answer_is_an_exit_code(fake, text, options, code):
     assert (answer.code, answer.out.count("Mapped name")) == (code, mapped)
 
 
-LOST, MEMORY, FLIP = ("device-lost", 3), ("out-of-memory", 3), ("wrong-data", 4)
-
-
-@pytest.mark.parametrize(("devices", "code", "found"), [
-    ((0, 2), 3, {2: LOST}), ((3, 0), 3, {1: MEMORY}), ((4,), 4, {1: FLIP}),
-    ((2, 3), 3, {1: LOST, 2: MEMORY}), ((2, 2), 3, {1: LOST}),  # one device, one error
-    ((2, 0, 4), 4, {1: LOST, 3: FLIP}),  # wrong data before all else
-    ((0, 7), 3, {2: ("absent", 3)}),
-])  # fmt: skip
+@pytest.mark.parametrize(("devices", "code", "found"), TEXTS["faults"])
 def test_every_fault_has_its_exit_code_and_its_entry(fake, devices, code, found):
     text = ";".join(f"{name}->cuda{n}" for name, n in zip("abc", devices, strict=False))
     answer = fake("check", text, "--format", "json")
     errors = [(e["code"], e["entry"], e["exit"]) for e in loads(answer.out)["errors"]]
-    assert (answer.code, errors) == (code, [(word, at, end) for at, (word, end) in found.items()])
+    assert (answer.code, errors) == (code, [*map(tuple, found)])
 
 
 def test_a_device_that_hangs_is_named(fake):

@@ -20,7 +20,7 @@ opencl = pytest.mark.skipif(
     not PROBE.usable or sys.platform != "linux", reason=f"pyopencl: {PROBE.reason}"
 )
 MAP = "a->opencl0:0"
-PRINTS = table(__file__)["prints"]
+TEXTS = table(__file__)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_what_a_driver_prints_is_no_part_of_the_result(gpumap):
     """It goes to stderr, at the end of the process too."""
     out, arguments = gpumap.folder / "out", ("check", "a->cpu0", "--format", "json")
     with out.open("ab") as stdout:
-        process = gpumap.start([sys.executable, "-c", PRINTS, *arguments], stdout=stdout)
+        process = gpumap.start([sys.executable, "-c", TEXTS["prints"], *arguments], stdout=stdout)
     answer = ended(process)
     assert answer.code == 0
     checked(out.read_text())
@@ -108,16 +108,8 @@ def test_a_default_map_that_a_driver_is_missing_from_is_not_fit(faulty):
 @opencl
 def test_what_a_program_itself_has_started_stays(tmp_path, faulty):
     """`gpumap.open` ends what its probe's driver has left, and nothing else."""
-    program = (
-        "import gpumap, subprocess, sys\n"
-        "own = subprocess.Popen(['sleep', '60'])\n"
-        f"gpumap.open('{MAP}').close()\n"
-        "alive = own.poll() is None\n"
-        "own.kill()\n"
-        "sys.exit(0 if alive else 9)\n"
-    )
     unheard = ("sh", "-c", 'exec "$@" > /dev/null 2>&1', "sh")  # what is left has the streams open
-    assert faulty("leave@probe", *unheard, sys.executable, "-c", program).code == 0
+    assert faulty("leave@probe", *unheard, sys.executable, "-c", TEXTS["starts"]).code == 0
     first, *_ = (tmp_path / "left").read_text().split()
     assert not lives(first)  # the probe's; what the driver left in the program itself is its own
     left(tmp_path, 0.0)

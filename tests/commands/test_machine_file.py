@@ -11,15 +11,8 @@ from test_redaction import EVERY
 from gpumap.app.replay import replay
 from gpumap.model import replace
 
-DEVICES = """
-[[device]]
-ref = "cuda0"
-name = "Card {secrets}"
-pci = "0000:09:00.0"
-[[device]]
-ref = "cuda1"
-uuid = "GPU-00000000-0000-0000-0000-00000000000b"
-"""
+TABLE = table(__file__)
+DEVICES = TABLE["devices"]
 
 
 @pytest.fixture
@@ -72,7 +65,7 @@ def test_a_replay_lists_what_the_machine_listed(recorded):
         assert f"the devices are those of {file}" in here.err
 
 
-@pytest.mark.parametrize(("command", "code", "said"), table(__file__)["replayed"])
+@pytest.mark.parametrize(("command", "code", "said"), TABLE["replayed"])
 def test_a_map_is_looked_up_in_the_machine_of_the_file(recorded, command, code, said):
     """None of its devices is opened; what the file does not tell is absent, or cannot be told."""
     answer = elsewhere(recorded, *command.split(), "--replay", "env.json")

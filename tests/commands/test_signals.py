@@ -2,8 +2,8 @@
 
 import os
 import random
+import shlex
 import signal
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -11,18 +11,11 @@ from pathlib import Path
 import pytest
 from report_schema import checked
 from shell import LIMIT, until
+from tables import table
 
 JOBS_ENDED = int(os.environ.get("GPUMAP_SIGNALS", "30"))
 SEED = os.environ.get("GPUMAP_SIGNAL_SEED", "1")
-MAP = ("--map", "a->cpu0;b->cpu0", "--format", "json", "--quiet")
-JOBS = {
-    "dot": ("bench", "dot", "--size", "128", "--budget", "2s", *MAP),
-    "transfer-cost": ("transfer-cost", "--sizes", "4KiB:256KiB:x4", "--budget", "2s", *MAP),
-    "selftest": ("selftest", "--budget", "4s", *MAP),
-    "train": ("bench", "train", "--preset", "mlp-small", "--budget", "3s", *MAP),
-    "chain": ("bench", "chain", "--rows", "4096", "--budget", "2s", *MAP),
-    "run": ("run", "--quiet", "a->cpu0", "--", sys.executable, "-c", "import time; time.sleep(2)"),
-}
+JOBS = {name: shlex.split(line) for name, line in table(__file__).items()}
 LENGTH = 5.0  # seconds in which the signal comes
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -9,21 +9,15 @@ import re
 import signal
 import sys
 
+import pytest
 from flat_report import loads
 from mpi_jobs import MPIRUN, ended, started
 from ranks import by_mpirun, measuring, needs_mpi
 from scripts import script
+from tables import table
 
 CORES = "a->cpu0;b->cpu1"
-SLOW = """
-import time
-
-class Net:
-    parameters, batch, gradients = [], print, print
-
-    def __init__(self):
-        time.sleep(1000)
-"""
+TEXTS = table(__file__)
 
 
 def test_names_of_a_device_that_hangs_are_not_used(gpumap):
@@ -35,23 +29,11 @@ def test_names_of_a_device_that_hangs_are_not_used(gpumap):
 
 
 def test_a_network_that_does_not_load_ends_with_the_time_limit(gpumap):
-    (gpumap.folder / "slow.py").write_text(SLOW)
+    (gpumap.folder / "slow.py").write_text(TEXTS["slow"])
     given = ("--map", "a->cpu0", "--comm", "local", "--timeout", "2s")
     answer = gpumap("bench", "train", "--network", "slow:Net", *given)
     assert answer.code == 124
     assert "the time limit of 2 s was reached" in answer.err
-
-
-@needs_mpi
-def test_a_rank_that_never_comes_ends_the_run_when_the_time_is_over(gpumap):
-    """MPI waits for it with Python's lock held: no thread could say so, and a child does."""
-    one = (sys.executable, "-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "20s")
-    stands_still = ("sh", "-c", "kill -STOP $$")
-    command = [*MPIRUN, "1", *one, ":", "-n", "1", *stands_still]
-    code, _, err = ended(started(gpumap, command))
-    assert code == 128 + signal.SIGKILL
-    said = "error: the time limit of 20 s was reached: MPI waits for a rank that does not come"
-    assert re.search(rf"^{said}\n  fix: continue or end process \d+: stopped$", err, re.MULTILINE)
 
 
 @needs_mpi
@@ -70,12 +52,14 @@ def test_a_rank_that_stands_still_is_named(gpumap):
 
 
 @needs_mpi
-def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap):
-    """By its process: it has not said yet which name is its."""
-    # of two ranks the second one stops itself as soon as MPI has started
-    stops = "import os, signal; from mpi4py import MPI; os.kill(os.getpid(), signal.SIGSTOP)"
+@pytest.mark.parametrize(("second", "status", "said"), TEXTS["stopped"], ids=["ever", "later"])
+def test_a_rank_that_stands_still_before_anything_is_opened_is_named(gpumap, second, status, said):
+    """By its process: it has not said yet which name is its.
+
+    MPI waits for it with Python's lock held: no thread could say so, and a child does.
+    """
     one = ("-m", "gpumap", "bench", "allreduce", "--map", CORES, "--timeout", "20s")
-    command = [*MPIRUN, "1", sys.executable, *one, ":", "-n", "1", sys.executable, "-c", stops]
+    command = [*MPIRUN, "1", sys.executable, *one, ":", "-n", "1", *second]
     code, _, err = ended(started(gpumap, command))
-    assert code == 124
-    assert re.search(r"limit of 20 s was reached.*; no answer from process \d+, stopped\n", err)
+    assert code == status
+    assert re.search(said, err, re.MULTILINE), err

@@ -4,7 +4,6 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from textwrap import dedent
 
 import pytest
 from refusals import refusal
@@ -17,11 +16,7 @@ from gpumap.app import tracing
 from gpumap.errors import SourceError
 
 TEXTS = table(__file__)
-OPEN = TEXTS["open"]
-ONE = """
-with gpumap.open("a->cpu0") as context:
-    context.shared(ones, target="a")
-"""
+OPEN, ONE = TEXTS["open"], TEXTS["one"]
 
 
 @pytest.fixture
@@ -29,7 +24,7 @@ def run(gpumap):
     """Run a script by `gpumap trace`; return the answer, its traces, and what its errors are."""
 
     def traced(text, *options, behind=(), **env):
-        (gpumap.folder / "script.py").write_text(OPEN + dedent(text))
+        (gpumap.folder / "script.py").write_text(OPEN + text)
         given = ("--output", "report.json", *options, "script.py", *behind)
         answer = gpumap("trace", *given, **env)
         found = checked((gpumap.folder / "report.json").read_text())
@@ -52,14 +47,7 @@ def test_json_on_stdout_comes_after_the_scripts_own(run):
 
 def test_tables_are_capped(run):
     """150 shapes: 100 rows are shown, and JSON has all events."""
-    answer, found, _ = run(
-        """
-        with gpumap.open("a->cpu0;b->cpu0", policy="visible") as context:
-            row = context.shared(np.ones((1, 1), "float32"), target="a")
-            for n in range(1, 151):
-                gpumap.dot(np.ones((n, 1), "float32"), row)
-        """
-    )
+    answer, found, _ = run(TEXTS["shapes"])
     assert "  the first 100 of 150 rows; " in answer.out
     assert [len(each["events"]) for each in found] == [301]
 
@@ -68,13 +56,7 @@ def test_tables_are_capped(run):
 def test_a_device_that_is_lost_ends_in_3(run, gpumap, waits):
     """It was there and failed, also if its work is never waited for: no mistake of the script."""
     gpumap.fake(devices({"fault": "lost", "fault_after": 2}))
-    text = """
-    context = gpumap.open("a->cuda0", backend="fake")
-    a = context.shared(ones, target="a")
-    b = gpumap.dot(a, a)
-    c = gpumap.dot(b, b)
-    """
-    answer, _, errors = run(dedent(text) + "c.numpy()" * waits)
+    answer, _, errors = run(TEXTS["lost"] + "c.numpy()" * waits)
     assert answer.code == 3
     assert {exit_ for _, exit_ in errors} == {3}
     assert "device-lost" in dict(errors)
@@ -154,18 +136,7 @@ def test_an_interrupted_script_leaves_its_trace(gpumap):
 
 def test_the_trace_is_written_before_the_libraries_of_its_contexts_end(run, gpumap):
     """What a driver registers for its end comes after: an open context is still waited for."""
-    text = """
-        import atexit, os
-        from pathlib import Path
-
-        trace = Path(os.environ["GPUMAP_TRACE"].partition(":")[2])
-        atexit.register(lambda: Path("before").write_text(str(trace.exists())))
-        first = gpumap.open("a->cpu0")
-        atexit.register(lambda: Path("between").write_text(str(trace.exists())))
-        context = gpumap.open("a->cpu0")
-        context.shared(ones, target="a")
-    """
-    answer, _, _ = run(text)
+    answer, _, _ = run(TEXTS["at_the_end"])
     assert (answer.code, answer.err) == (0, "")
     told = [(gpumap.folder / name).read_text() for name in ("before", "between")]
     assert told == ["True", "True"]
