@@ -39,10 +39,7 @@ def test_the_map_comes_from_the_first_place_that_has_one(gpumap, first):
     assert found["source_path"] == paths.get(first)
 
 
-@pytest.mark.parametrize(("words", "variable", "file", "quiet"), [
-    ((), None, None, False), ((), None, "true", True), ((), "0", "true", False),
-    ((), "1", "false", True), (("--quiet",), "0", "false", True),
-])  # fmt: skip
+@pytest.mark.parametrize(("words", "variable", "file", "quiet"), TEXTS["flags"])
 def test_a_flag_comes_from_the_first_place_that_sets_it(gpumap, words, variable, file, quiet):
     if file:
         (gpumap.folder / "gpumap.toml").write_text(f"quiet = {file}")

@@ -39,10 +39,6 @@ def test_an_interrupt_is_heard_once_wherever_it_comes(text, signal, printed):
     assert run(text, signal=signal) == (printed, "")
 
 
-A_THREAD = """
-    threading.Thread(target=time.sleep, args=[100]).start()  # Python waits for it at its end
-    tell("{signal}")
-"""
 SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"]
 
 
@@ -64,7 +60,7 @@ def test_a_signal_while_gpumap_is_imported(signal, module):
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
-@pytest.mark.parametrize("behind", [TEXTS["an_error"], A_THREAD], ids=["error", "thread"])
+@pytest.mark.parametrize("behind", [TEXTS["an_error"], TEXTS["a_thread"]], ids=["error", "thread"])
 def test_what_an_interrupt_leaves_behind_is_no_other_end(signal, behind):
     """What was cut short may end in any error, or leave a thread: neither is a failure."""
     code, report, _ = command(TEXTS["behind"].replace("{behind}", behind), signal)

@@ -8,11 +8,7 @@ from scripts import report, script
 SIZE = 256  # a product takes 2**-6 s: a sample is one iteration
 MAP = "a->cuda0;b->cuda1"
 DEVICES = ("cuda:0", "cuda:1")
-UNEVEN = [
-    {},
-    {"noise": 0.02, "throttle_after": 2.0, "throttle": 1.5},
-    {"slow_first": 0.25},
-]
+UNEVEN = {}, {"noise": 0.02, "throttle_after": 2.0, "throttle": 1.5}, {"slow_first": 0.25}
 
 
 def dot(gpumap, *arguments, size=SIZE, **device):

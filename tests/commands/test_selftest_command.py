@@ -1,27 +1,22 @@
 """`gpumap selftest`: round trips and false alarms, exact on scripted devices."""
 
+from types import SimpleNamespace
+
 import pytest
 from scripts import asked, report, script
+from tables import table
 
 from gpumap.app.selftest import _refuse
 from gpumap.errors import Exit
 from gpumap.model import Alarms
 
 
-@pytest.mark.parametrize(("false", "passed", "inconclusive", "expected"), [
-    (0, 12, 0, []), (1, 11, 0, [("false-alarm", Exit.NO)]), (1, 0, 11, [("false-alarm", Exit.NO)]),
-    (0, 11, 1, [("inconclusive", Exit.INCONCLUSIVE)]),
-    (0, 5, 0, [("inconclusive", Exit.INCONCLUSIVE)]),  # too few runs
-])  # fmt: skip
+@pytest.mark.parametrize(("false", "passed", "inconclusive", "expected"), table(__file__)["runs"])
 def test_what_the_runs_mean_for_the_exit_code(false, passed, inconclusive, expected):
     """No script of independent noise raises an alarm: so it is counted by hand."""
     refused = []
-
-    class Record:
-        def refuse(self, diagnostic, exit_=Exit.NO):
-            refused.append((diagnostic.code, exit_))
-
-    _refuse(Record(), Alarms("x", "cpu:0", "a", 0.05, 20, false, passed, inconclusive))
+    record = SimpleNamespace(refuse=lambda found, end=Exit.NO: refused.append([found.code, end]))
+    _refuse(record, Alarms("x", "cpu:0", "a", 0.05, 20, false, passed, inconclusive))
     assert refused == expected
 
 
