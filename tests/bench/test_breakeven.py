@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cases import called, planned_case
 from judge import copy_rows
-from worlds import SETTINGS, again, copies_on, gpu, rows_on, world
+from worlds import SETTINGS, copies_on, gpu, rows_on, world
 
 from gpumap.backends.fake.script import FakeHost
 from gpumap.bench.breakeven import calls_of, with_break_evens
@@ -17,7 +17,6 @@ from gpumap.bench.calls import DeviceCall, Placed
 from gpumap.bench.link_limit import LANES, limit
 from gpumap.bench.selectors import selector
 from gpumap.bench.sweeps import sweeps
-from gpumap.bench.transfer import Params, Transfer
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.engine.fit import Point, break_even
 from gpumap.errors import WrongDataError
@@ -29,7 +28,7 @@ HOST = FakeHost(rate=2.0**26, latency=2.0**-14)
 
 def measured(*scripts, settings=SETTINGS):
     here = world(*scripts, host=HOST)
-    benchmark = Transfer(replace(here, again=again(here)), Params((), ("affine",)))
+    benchmark = copies_on(here, cases=("affine",), sweep=(1 << 24,))
     benchmark.plan = replace(benchmark.plan, groups=(calls_of(here.bindings, [SMALL]),))
     return rows_on(here, benchmark, settings)
 

@@ -219,13 +219,6 @@ def h2d(buffers, nbytes=N):
     return HostCopy([buffers.part(nbytes)], "h2d", sync=True)
 
 
-def flipped(*places):
-    def flip(target, _before):
-        target[[*places]] ^= 0x40
-
-    return flip
-
-
 def nothing(target, before):
     target[...] = before
 
@@ -288,7 +281,10 @@ class _Remembering(_Broken):
 def test_the_first_wrong_byte_is_named_by_its_place_in_the_whole_copy(monkeypatch, places):
     """Not by that in the part which is compared at a time."""
     monkeypatch.setattr(module, "_PART", 100)
-    buffers = broken(nbytes=300)
-    buffers.session.copies = {"upload": flipped(*places)}
+
+    def flipped(target, _before):
+        target[[*places]] ^= 0x40
+
+    buffers = broken(nbytes=300, upload=flipped)
     check = h2d(buffers, 300).check()
     assert (check.passed, check.first_bad_offset) == (False, places[0])

@@ -2,29 +2,25 @@
 
 import pytest
 from cases import planned_case
-from worlds import again, case_of, counting, gpu, rows_on, world
+from worlds import case_of, copies_on, counting, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.cost_models import HELD_BACK, fits
-from gpumap.bench.transfer import CASES, Params, Transfer, needs
+from gpumap.bench.transfer import CASES, Params, needs
 from gpumap.errors import OutOfMemory
-from gpumap.model import Measurement, Plan, Reason, Samples, Work, replace
+from gpumap.model import Measurement, Plan, Reason, Samples, Work
 
 SMALL = 400
 EXACT = {"latency": 2.0**-10, "bandwidth": 2.0**22}
 
 
-def params(*sizes, cases=CASES[:4], sweep=()):
-    return Params(sizes or (SMALL,), cases, 1, sweep)
-
-
-def made(*scripts, params=params(), **others):  # noqa: B008 - frozen
-    here = world(*scripts, **others)
-    return here, Transfer(replace(here, again=again(here)), params)
+def made(*scripts, sizes=(SMALL,), cases=CASES[:4], sweep=(), kind=FakeSession):
+    here = world(*scripts, kind=kind)
+    return here, copies_on(here, *sizes, cases=cases, sweep=sweep)
 
 
 def cases(*scripts, **given):
-    _, benchmark = made(*scripts, params=params(**given))
+    _, benchmark = made(*scripts, **given)
     return {key(case): case for case in benchmark.plan.cases}
 
 
@@ -67,8 +63,8 @@ def test_pairs_are_of_devices(numbers, pairs):
 
 @pytest.mark.parametrize(("count", "sizes", "modes"), [(8, 3, 2), (9, 1, 1)])
 def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(count, sizes, modes):
-    wanted = params(SMALL, 4096, cases=("d2d",), sweep=(64,))
-    _, benchmark = made(*map(gpu, range(count)), params=wanted)
+    wanted = {"sizes": (SMALL, 4096), "cases": ("d2d",), "sweep": (64,)}
+    _, benchmark = made(*map(gpu, range(count)), **wanted)
     found = [case.params for case in benchmark.plan.cases]
     assert len(found) == count * (count - 1) * sizes * modes
     assert max(each["bytes"] for each in found) == 4096
@@ -79,7 +75,7 @@ def test_pairs_of_more_than_eight_devices_are_copied_at_the_largest_size_alone(c
 def test_the_budget_thins_the_sweep_and_does_not_shorten_it():
     """One group of every size, of each device's first name; what spans most is made ready first."""
     sweep = (1 << 17, 4096, 64, 32768, 512)
-    _, benchmark = made(gpu(0), gpu(0), params=params(cases=("h2d",), sweep=sweep))
+    _, benchmark = made(gpu(0), gpu(0), cases=("h2d",), sweep=sweep)
     *_, group = benchmark.plan.groups
     sizes = [case.params["bytes"] for case in group.cases]
     ready = list(dict.fromkeys(sizes[place] for (place,) in group.order))
@@ -92,7 +88,7 @@ def test_the_budget_thins_the_sweep_and_does_not_shorten_it():
 def test_the_memory_that_is_needed():
     """The largest size: twice for each name, and for the way back of each device."""
     here = world(gpu(0), gpu(1, features=()), gpu(0))
-    wanted = params(SMALL, 4096, 64)
+    wanted = Params((SMALL, 4096, 64), CASES[:4], sweep=())
     memory = {"cuda:0": 12 * 4096, "cuda:1": 4 * 4096, "host": 16 * 4096}
     assert Plan((), memory, 4096) == needs(here.bindings, wanted, here.sessions)
 
@@ -101,8 +97,8 @@ def test_the_memory_that_is_needed():
 @pytest.mark.parametrize("sweep", [(), (64, 512, 4096)])
 def test_no_more_memory_is_taken_than_was_said(features, sweep):
     kind, highest = counting()
-    scripts, wanted = [gpu(n, features=features) for n in (0, 1)], (SMALL, 4096)
-    here, benchmark = made(*scripts, params=params(*wanted, sweep=sweep), kind=kind)
+    scripts = [gpu(n, features=features) for n in (0, 1)]
+    here, benchmark = made(*scripts, sizes=(SMALL, 4096), sweep=sweep, kind=kind)
     run(here, benchmark)
     assert highest.keys() == {"cuda:0", "cuda:1"}
     for id_, taken in highest.items():
@@ -111,8 +107,7 @@ def test_no_more_memory_is_taken_than_was_said(features, sweep):
 
 def test_large_copies_come_after_the_model_and_one_is_measured_in_any_case():
     """To prove them takes long; a wait is no part of them, so that each is waited for."""
-    sizes = (64 << 20, SMALL)
-    _, benchmark = made(gpu(0), params=params(*sizes, cases=CASES, sweep=(64, 4096)))
+    _, benchmark = made(gpu(0), sizes=(64 << 20, SMALL), cases=CASES, sweep=(64, 4096))
     groups = benchmark.plan.groups
     assert [group.key for group in groups] == ["400B", "ladder", "calls", f"{64 << 20}B"]
     assert [group.insists for group in groups] == [False, False, False, True]
@@ -129,7 +124,7 @@ def test_memory_that_is_not_to_be_had_is_a_skipped_row(monkeypatch):
 
     monkeypatch.setattr(FakeSession, "host", host)
     script = gpu(0, features=("kernels", "pinned"))
-    rows = rows_on(*made(script, params=params(SMALL, 4096)))
+    rows = rows_on(*made(script, sizes=(SMALL, 4096)))
     special = [row for row in rows if row.case.params["memory"] == "pinned"]
     text = "no pinned host memory for 4096 bytes: no more can be locked"
     assert {(row.case.params["bytes"], row.status, row.reason) for row in special} == {
@@ -141,7 +136,7 @@ def test_memory_that_is_not_to_be_had_is_a_skipped_row(monkeypatch):
 @pytest.mark.parametrize("nbytes", [1, 64, 4096, 2**20 + 1])
 def test_every_figure_is_the_scripted_one(nbytes):
     """Latency and bytes over bandwidth; two devices move twice as much, one both ways not."""
-    here, benchmark = made(gpu(0, **EXACT), gpu(1, **EXACT), params=params(nbytes))
+    here, benchmark = made(gpu(0, **EXACT), gpu(1, **EXACT), sizes=(nbytes,))
     one = 2.0**-10 + nbytes / 2.0**22
     for (case, names, _, mode, pattern), row in run(here, benchmark).items():
         if row.status == "skipped":

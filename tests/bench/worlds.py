@@ -119,20 +119,16 @@ def rows_on(here, benchmark, settings=SETTINGS, **others):
     return list(Runner(benchmark, here.clock, settings, **others).run())
 
 
-def again(here):
-    def opened(name):
+def copies_on(here, *sizes, cases=CASES[:4], sweep=()):
+    def again(name):
         first = here.sessions[name]
         made = type(first)(first.device, first.script, here.clock, first.engine)
         if is_hollow(first, HOLDS + 1):
             lighten(made)
         return made
 
-    return opened
-
-
-def copies_on(here, *sizes, cases=CASES[:4], sweep=()):
     params = TransferParams(sizes, cases, sweep=sweep)
-    return Transfer(replace(here, again=again(here)), params)
+    return Transfer(replace(here, again=again), params)
 
 
 def case_of(benchmark, name):
