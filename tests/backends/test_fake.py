@@ -47,17 +47,7 @@ def taken(session, *commands):
 
 def test_a_script_says_all_about_a_device(script):
     """Without one there are two of each kind; an empty one cannot be used, and says why."""
-    text = """
-        [[device]]
-        ref = "opencl1:2.3"
-        name = "A"
-        pci = "00000000:0A:00.0"
-        uuid = "GPU-12345678-9ABC-def0-1234-56789abcdef0"
-        type = "other"
-        memory = 1024
-        hardware = ["x", "y"]
-    """
-    (device,) = script(text).probe().devices
+    (device,) = script(TABLES["whole"]).probe().devices
     assert device.ref == DeviceRef(Kind.OPENCL, 2, 1, 3)
     assert (device.id, device.name, device.backend) == ("opencl:1:2.3", "A", "fake")
     assert device.pci == "0000:0a:00.0"

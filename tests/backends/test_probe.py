@@ -59,40 +59,23 @@ def test_cupy_alone_is_no_help_without_a_gpu(monkeypatch, why, fix):
     assert CupyBackend(Host({}, MACHINE)).probe().fix.startswith(fix)
 
 
-NO_CORE = "struct rlimit no = {0, 0}; setrlimit(RLIMIT_CORE, &no); "
-
-
-@pytest.mark.parametrize(("body", "reason", "code", "fix"), [
-    *((NO_CORE + body, name, "crashed", REMOVE) for body, name in (
-        ("abort();", "Aborted"), ("raise(SIGSEGV);", "Segmentation fault"),
-        ("kill(getpid(), 9);", "Killed"))),
-    # megabytes on both streams: the answer has a file of its own
-    (PROGRAMS["noise"], "no OpenCL driver is installed", None, None),
-    # no answer is not an empty answer: the last line printed, or the exit code
-    ('fputs("first\\nno licence\\n", stderr); _exit(0);', "the probe failed: no licence", None,
-     None),
-    ("_exit(5);", "the probe failed: exit 5", None, None),
-], ids=["abort", "segv", "kill", "noise", "words", "exit"])  # fmt: skip
-def test_a_driver_that_crashes_or_prints_or_ends_the_process(driver, body, reason, code, fix):
+@pytest.mark.parametrize("how", PROGRAMS["ends"])
+def test_a_driver_that_crashes_or_prints_or_ends_the_process(driver, how):
     """The signal is the reason; this process lives on, and its answer is not corrupted."""
+    body, reason, code = PROGRAMS["ends"][how]
     probe = probed(OCL_ICD_VENDORS=driver(body))
     assert not probe.usable
     if code is None:
         assert probe.reason == reason
     else:
-        assert (probe.code, probe.fix) == (code, fix)
+        assert (probe.code, probe.fix) == (code, REMOVE)
         assert reason in probe.reason
 
 
 def test_a_driver_that_hangs_with_a_child_of_its_own(driver, tmp_path, monkeypatch):
     """It is given up after the time limit; what it started, and holds its files open, ends too."""
     note = tmp_path / "pid"
-    library = driver(f"""
-        int child = fork();
-        if (child) {{ FILE *f = fopen("{note}.new", "w"); fprintf(f, "%d", child); fclose(f);
-                      rename("{note}.new", "{note}"); }}
-        for (;;) pause();
-    """)
+    library = driver(PROGRAMS["forks"].replace("NOTE", str(note)))
 
     def hung(*arguments, ended=module._ended):
         while not note.exists():  # however long a busy machine takes to come there
