@@ -9,6 +9,7 @@ from backends.products import assert_product
 from hypothesis import given
 from hypothesis import strategies as st
 from sessions import usable
+from tables import table
 
 from gpumap.backends.pyopencl.launch import BLOCKS, REGISTERS, Facts, cut, fits
 from gpumap.errors import Unsupported
@@ -94,13 +95,7 @@ def test_a_large_product_has_the_largest_blocks_and_a_small_one_busies_the_units
         cut(facts._replace(group=32), itemsize, (64, 64, 64))
 
 
-WAYS = {
-    "as it is": {}, "narrow registers": {"register": 16}, "half as wide": {"register": 32},
-    "little memory": {"local": LEAST}, "as a GPU": {"processor": False, "units": 1, "sums": 64},
-    "a GPU with little memory": {"processor": False, "units": 1, "sums": 64, "local": LEAST},
-    "a GPU with few registers": {"processor": False, "units": 1, "sums": 32},
-    "a GPU with many units": {"processor": False, "units": 1000},
-}  # fmt: skip
+WAYS = table(__file__)
 
 
 @pytest.fixture(scope="module", params=WAYS)

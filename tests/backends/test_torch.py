@@ -10,6 +10,7 @@ from backends.frameworks import MACHINE, needs
 from buffers import got, sent
 from flat_report import loads
 from sessions import opened
+from tables import table
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
@@ -18,6 +19,7 @@ from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
 from gpumap.model import Kind
 
 needs_torch = needs("torch")
+TEXTS = table(__file__)
 
 
 @needs_torch
@@ -46,18 +48,10 @@ def test_each_worker_has_one_thread_and_its_core():
 
 
 @needs_torch
-@pytest.mark.parametrize("before", ["", "m.allow_tf32 = True", "m.fp32_precision = 'tf32'",
-                                    "m.allow_bf16_reduced_precision_reduction = True",
-                                    "m.allow_fp16_accumulation = True"])  # fmt: skip
+@pytest.mark.parametrize("before", TEXTS["before"])
 def test_products_are_ieee_whatever_was_set_before(before):
     """By either switch, or by the environment; who reads the old one afterwards still can."""
-    code = (
-        f"import torch; m = torch.backends.cuda.matmul; {before}\n"
-        "from gpumap.backends.torch.arithmetic import IEEE, TF32, settle, settled\n"
-        "settle('ieee'); print(settled())\n"
-        "with TF32: print(settled())\n"
-        "with IEEE: print(settled())\n"
-    )
+    code = TEXTS["settled"].format(before=before)
     env = {**os.environ, "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "1"}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, check=True,
                           capture_output=True, text=True)  # fmt: skip

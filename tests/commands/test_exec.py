@@ -1,4 +1,7 @@
-"""`gpumap exec`: a rank takes its entry of the map, and becomes its command."""
+"""`gpumap exec`: a rank takes its entry of the map, and becomes its command.
+
+The reports that some name are those of docs/run.md.
+"""
 
 import os
 import signal
@@ -55,9 +58,6 @@ def refused(gpumap, *words, **env):
     assert not (gpumap.folder / "started").exists()
     assert answer.out == ""
     return answer.code, answer.err
-
-
-# --- the reports of docs/run.md
 
 
 @pytest.mark.parametrize("local", [0, 3])
@@ -132,21 +132,13 @@ def test_of_amds_two_variables_one_is_left(node):
     assert found["GPUMAP_CONTEXTS"] == "b->rocm0"
 
 
-@pytest.mark.parametrize(("map_", "count", "said"), [
-    # torchtitan 423
-    ("a->cuda0;b->cuda1", 8, "torchrun has started 8 ranks on HOST, and the map has 2 names"),
-    (FOUR, 1, "torchrun has started 1 rank on HOST, and the map has 4 names"),
-    ("a->cuda0", 2, "torchrun has started 2 ranks on HOST, and the map has one name"),
-])  # fmt: skip
+@pytest.mark.parametrize(("map_", "count", "said"), TABLE["ranks_and_names"])
 def test_more_or_fewer_ranks_than_entries_start_nothing(node, map_, count, said):
     for local in range(min(count, 2)):
         env = launched("torchrun", local, count) | {"CUDA_VISIBLE_DEVICES": "2,3"}
         code, error = refused(node, map_, **env)
         assert code == 2
         assert f"error: {said.replace('HOST', os.uname().nodename)}\n  fix: start " in error
-
-
-# --- which entry, and what it is then
 
 
 @two_cores
@@ -183,9 +175,6 @@ def test_the_command_has_the_signals_of_a_shells_command(gpumap):
     own = next(line for line in Path(status).read_text().splitlines() if "SigIgn" in line)
     pythons = sum(1 << (number - 1) for number in (signal.SIGPIPE, signal.SIGXFSZ))
     assert int(answer.out.split()[1], 16) == int(own.split()[1], 16) & ~pythons
-
-
-# --- the proof
 
 
 def test_a_gpu_that_no_variable_hides_the_others_of_is_not_verified(node):
@@ -225,9 +214,6 @@ def test_a_driver_that_shows_other_devices_is_a_contradiction():
     assert otherwise(place, [one, other]).endswith(f"shows cuda@{UUIDS[0]}, cuda@{UUIDS[1]}")
     assert otherwise(place, [other]).endswith(f"alone, and its driver shows cuda@{UUIDS[1]}")
     assert otherwise(place, []).endswith("shows none")
-
-
-# --- the start without click
 
 
 @pytest.mark.parametrize("words", TABLE["plain"], ids=str)

@@ -15,6 +15,7 @@ from gpumap.errors import Unsupported
 from gpumap.kernels import KERNELS
 
 FLOATS = pytest.mark.parametrize("dtype", DTYPES[:3])
+TABLE = table(__file__)
 REALS = pytest.mark.parametrize("dtype", DTYPES[:2])  # of kernels
 FACTORS = [(1.0, 1.0), (2.0, 0.0), (-0.5, 0.25), (0.0, 1.0), (0.0, 0.0), (1.0, -1.0)]
 PRODUCTS = [
@@ -232,10 +233,7 @@ def chained(session, rng, rows, dtype, inner=10, columns=5, scale=1.0):
 
 
 @REALS
-@pytest.mark.parametrize("shape", [
-    *((rows, 10, 5) for rows in (1, 15, 16, 17, 63, 64, 65, 1000, 100_003)),
-    (77, 1, 1), (77, 3, 4), (77, 2, 8), (77, 7, 9), (77, 16, 16), (77, 5, 33),
-])  # fmt: skip
+@pytest.mark.parametrize("shape", TABLE["chains"], ids=str)
 def test_a_chain_is_what_its_operations_make(session, rng, shape, dtype):
     """Of any number of rows, and of weights of any size."""
     featured(session, dtype, "kernels")
@@ -259,7 +257,7 @@ def test_a_chain_overflows_where_its_operations_do(session, rng):
     assert np.isnan(expected[1:-1]).all()
 
 
-@pytest.mark.parametrize(("kernel", "shapes", "size", "message"), table(__file__)["refused"])
+@pytest.mark.parametrize(("kernel", "shapes", "size", "message"), TABLE["refused"])
 def test_a_chain_that_does_not_fit_is_refused(session, kernel, shapes, size, message):
     """Before a device would read past an end."""
     featured(session, "kernels")
