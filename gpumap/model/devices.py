@@ -33,11 +33,7 @@ Lack = Literal["no-library", "no-module", "unloadable", "no-driver", "old-driver
 _SIMULATORS = ("oclgrind", "fpga emulation")
 
 
-class Device(
-    Struct,
-    frozen=True,
-    rename={"memory_total": "memory_total_bytes", "memory_free": "memory_free_bytes"},
-):
+class Device(Struct, frozen=True):
     """A device that is really there.
 
     Attributes:
@@ -65,8 +61,8 @@ class Device(
     backend: Word
     pci: str | None = None
     uuid: str | None = None
-    memory_total: Natural | None = None
-    memory_free: Natural | None = None
+    memory_total: Natural | None = field(default=None, name="memory_total_bytes")
+    memory_free: Natural | None = field(default=None, name="memory_free_bytes")
     units: Natural | None = None
     numa_node: int | None = None
     cores: tuple[Natural, ...] = ()
@@ -259,7 +255,7 @@ class Case(Struct, frozen=True):
 _SPECIAL = str.maketrans({c: f"%{ord(c):02x}" for c in "%+,=[]>"})  # would end a name in an id
 
 
-class Group(Struct, frozen=True, rename={"shortest": "shortest_s"}):
+class Group(Struct, frozen=True):
     """Cases that are compared with each other: every block holds each of them once.
 
     What the budget has no room for is left out.
@@ -279,16 +275,14 @@ class Group(Struct, frozen=True, rename={"shortest": "shortest_s"}):
     cases: tuple[Case, ...]
     key: str = ""
     order: tuple[tuple[Natural, ...], ...] = ()
-    shortest: Positive = SHORTEST
+    shortest: Positive = field(default=SHORTEST, name="shortest_s")
     extra: bool = False
     first: Natural = 0
     insists: bool = False
     blocks: Natural = 0
 
 
-class Plan(
-    Struct, frozen=True, rename={"memory": "memory_bytes", "largest_buffer": "largest_buffer_bytes"}
-):
+class Plan(Struct, frozen=True):
     """What a dry run would have measured.
 
     Attributes:
@@ -299,8 +293,8 @@ class Plan(
     """
 
     groups: tuple[Group, ...]
-    memory: Mapping[str, Natural] = field(default_factory=dict)
-    largest_buffer: Natural = 0
+    memory: Mapping[str, Natural] = field(default_factory=dict, name="memory_bytes")
+    largest_buffer: Natural = field(default=0, name="largest_buffer_bytes")
     about: tuple[str, ...] = ()
 
     @property
@@ -309,7 +303,7 @@ class Plan(
         return tuple(case for group in self.groups for case in group.cases)
 
 
-class Rank(Struct, frozen=True, rename={"number": "rank", "local": "local_rank"}):
+class Rank(Struct, frozen=True):
     """A process of a job.
 
     Attributes:
@@ -320,8 +314,8 @@ class Rank(Struct, frozen=True, rename={"number": "rank", "local": "local_rank"}
         binding: Its entry of the map, and its device; null: it has found none.
     """
 
-    number: Natural
-    local: Natural
+    number: Natural = field(name="rank")
+    local: Natural = field(name="local_rank")
     host: str
     process: Natural
     binding: Binding | None

@@ -183,7 +183,7 @@ class LinkCost(Struct, frozen=True):
     lines: Annotated[tuple[Line, ...], Meta(min_length=1)]
 
 
-class Prediction(Struct, frozen=True, rename={"nbytes": "bytes", "compute": "compute_s"}):
+class Prediction(Struct, frozen=True):
     """What a data-parallel step would take on several devices, and what that is computed from.
 
     Strong scaling splits the work of one device; weak scaling gives each device as much.
@@ -197,15 +197,15 @@ class Prediction(Struct, frozen=True, rename={"nbytes": "bytes", "compute": "com
         forecasts: What each number of devices would give, algorithm by algorithm.
     """
 
-    nbytes: Count
+    nbytes: Count = field(name="bytes")
     link: LinkCost
     scaling: Literal["strong", "weak"]
     network: str | None = None
-    compute: Above | None = None
+    compute: Above | None = field(default=None, name="compute_s")
     forecasts: tuple[Forecast, ...] = ()
 
 
-class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s"}):
+class Cell(Struct, frozen=True):
     """A published time: of training alone, and of the exchanges beside it.
 
     Attributes:
@@ -224,8 +224,8 @@ class Cell(Struct, frozen=True, rename={"train": "train_s", "comm": "comm_s"}):
     row: str
     network: str
     devices: Count
-    train: Above
-    comm: Above | None
+    train: Above = field(name="train_s")
+    comm: Above | None = field(name="comm_s")
     text: Times
     examples: Count
     metrics: Computed = field(default_factory=dict)

@@ -39,7 +39,7 @@ Cause = Literal[
 Why = Literal["precision", "decided", "blocks", "budget", "time limit", "interrupted", "error"]
 
 
-class WorkTimes(Struct, frozen=True, rename={"start": "start_s", "stop": "stop_s"}):
+class WorkTimes(Struct, frozen=True):
     """When one device worked: a start and a stop for each sample, in the order of time.
 
     Attributes:
@@ -47,8 +47,8 @@ class WorkTimes(Struct, frozen=True, rename={"start": "start_s", "stop": "stop_s
         stop: Ends; as many.
     """
 
-    start: tuple[Number, ...]
-    stop: tuple[Number, ...]
+    start: tuple[Number, ...] = field(name="start_s")
+    stop: tuple[Number, ...] = field(name="stop_s")
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Number, Number]]) -> WorkTimes:
@@ -66,18 +66,7 @@ class WorkTimes(Struct, frozen=True, rename={"start": "start_s", "stop": "stop_s
         return self.start[n], self.stop[n]
 
 
-class Samples(
-    Struct,
-    frozen=True,
-    rename={
-        "queue": "queue_s",
-        "cpu": "cpu_s",
-        "empty_sync": "empty_sync_s",
-        "worked": "worked_s",
-        "phases": "phases_s",
-        "control": "control_s",
-    },
-):
+class Samples(Struct, frozen=True):
     """The times of a case, raw.
 
     Attributes:
@@ -104,14 +93,14 @@ class Samples(
     blocks: tuple[Natural, ...] = ()
     iterations_per_sample: Count = 1
     clock: Clock = "host"
-    queue: tuple[Positive, ...] = ()
-    cpu: tuple[Positive, ...] = ()
-    empty_sync: Positive | None = None
-    worked: Mapping[str, tuple[Positive, ...]] = field(default_factory=dict)
+    queue: tuple[Positive, ...] = field(default=(), name="queue_s")
+    cpu: tuple[Positive, ...] = field(default=(), name="cpu_s")
+    empty_sync: Positive | None = field(default=None, name="empty_sync_s")
+    worked: Mapping[str, tuple[Positive, ...]] = field(default_factory=dict, name="worked_s")
     intervals: Mapping[str, WorkTimes] = field(default_factory=dict)
     sample_notes: tuple[SampleMark, ...] = ()
-    phases: Mapping[Phase, tuple[Number, ...]] = field(default_factory=dict)
-    control: tuple[Positive, ...] = ()
+    phases: Mapping[Phase, tuple[Number, ...]] = field(default_factory=dict, name="phases_s")
+    control: tuple[Positive, ...] = field(default=(), name="control_s")
 
 
 class SampleMark(Struct, frozen=True):
@@ -146,7 +135,7 @@ class Stop(Struct, frozen=True):
     effective_n: Positive
 
 
-class Check(Struct, frozen=True, rename={"nbytes": "bytes"}):
+class Check(Struct, frozen=True):
     """Whether the data were right: `method` says how that was found out.
 
     Attributes:
@@ -164,13 +153,11 @@ class Check(Struct, frozen=True, rename={"nbytes": "bytes"}):
     passed: bool
     max_error: Unbounded | None = None
     bound: Annotated[Positive | None, Meta(extra_json_schema={"enum": [1, None]})] = None
-    nbytes: Natural | None = None
+    nbytes: Natural | None = field(default=None, name="bytes")
     first_bad_offset: Natural | None = None
 
 
-class Around(
-    Struct, frozen=True, rename={"foreign": "foreign_cores", "before": "busy_cores_before"}
-):
+class Around(Struct, frozen=True):
     """What else the machine did while a group of cases was measured.
 
     Attributes:
@@ -180,9 +167,9 @@ class Around(
         cores: Cores that the machine has; null: not known.
     """
 
-    foreign: Positive | None = None
+    foreign: Positive | None = field(default=None, name="foreign_cores")
     steal: Share | None = None
-    before: Positive | None = None
+    before: Positive | None = field(default=None, name="busy_cores_before")
     cores: Count | None = None
 
 
@@ -262,11 +249,7 @@ class Measurement(Struct, frozen=True):
         return self.metrics.get("time") or self.metrics.get("issue_interval")
 
 
-class Line(
-    Struct,
-    frozen=True,
-    rename={"latency": "latency_s", "per_byte": "per_byte_s", "start": "break_even"},
-):
+class Line(Struct, frozen=True):
     """A regime of a cost model: seconds, and seconds for each byte, from a size on.
 
     Attributes:
@@ -275,16 +258,16 @@ class Line(
         start: The size from which on it holds.
     """
 
-    latency: Number
-    per_byte: Number
-    start: Positive = 0.0
+    latency: Number = field(name="latency_s")
+    per_byte: Number = field(name="per_byte_s")
+    start: Positive = field(default=0.0, name="break_even")
 
     def seconds(self, nbytes: float) -> float:
         """Return what a copy of this size takes."""
         return self.latency + self.per_byte * nbytes
 
 
-class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "residual_max"}):
+class Fit(Struct, frozen=True):
     """Latency and bandwidth.
 
     Attributes:
@@ -300,8 +283,8 @@ class Fit(Struct, frozen=True, rename={"sizes": "sizes_bytes", "residual": "resi
     id: SomeId
     case: Case
     fits: bool
-    sizes: Annotated[tuple[Natural, ...], Meta(min_length=1)]
-    residual: Unbounded
+    sizes: Annotated[tuple[Natural, ...], Meta(min_length=1)] = field(name="sizes_bytes")
+    residual: Unbounded = field(name="residual_max")
     metrics: Figures
     lines: tuple[Line, ...]
 

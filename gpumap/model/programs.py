@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Binding
 from gpumap.model.field_types import Count, Natural, Number, Positive, Share
@@ -23,9 +23,7 @@ ScaleCause = Literal[
 ]  # fmt: skip
 
 
-class TraceEvent(
-    Struct, frozen=True, rename={"nbytes": "bytes", "start": "start_s", "stop": "stop_s"}
-):
+class TraceEvent(Struct, frozen=True):
     """What a program did on a device, or moved: seconds since its context was opened.
 
     A device that cannot tell when its queue came to a place leaves both times None.
@@ -47,15 +45,15 @@ class TraceEvent(
     name: str
     device: str
     kind: Literal["operation", "transfer"]
-    nbytes: Natural
+    nbytes: Natural = field(name="bytes")
     shape: tuple[Natural, ...]
     implicit: bool
-    start: Number | None
-    stop: Number | None
+    start: Number | None = field(name="start_s")
+    stop: Number | None = field(name="stop_s")
     line: str | None = None
 
 
-class Trace(Struct, frozen=True, rename={"number": "context"}):
+class Trace(Struct, frozen=True):
     """What a program did by one context.
 
     Attributes:
@@ -66,14 +64,14 @@ class Trace(Struct, frozen=True, rename={"number": "context"}):
         events: Everything, in the order of queueing.
     """
 
-    number: Count
+    number: Count = field(name="context")
     bindings: tuple[Binding, ...]
     policy: Policy
     closed: bool
     events: tuple[TraceEvent, ...] = ()
 
 
-class Use(Struct, frozen=True, rename={"idle": "longest_idle_s"}):
+class Use(Struct, frozen=True):
     """What a program did with the device of a name; null: not seen.
 
     Attributes:
@@ -90,10 +88,10 @@ class Use(Struct, frozen=True, rename={"idle": "longest_idle_s"}):
     verdict: UseVerdict
     why: Unseen | None = None
     busy: Share | None = None
-    idle: Positive | None = None
+    idle: Positive | None = field(default=None, name="longest_idle_s")
 
 
-class Utilisation(Struct, frozen=True, rename={"elapsed": "elapsed_s", "cpu": "cpu_s"}):
+class Utilisation(Struct, frozen=True):
     """What a program did with the devices of a map.
 
     Attributes:
@@ -107,20 +105,13 @@ class Utilisation(Struct, frozen=True, rename={"elapsed": "elapsed_s", "cpu": "c
 
     command: tuple[str, ...]
     code: Annotated[int, Meta(ge=-64, le=255)] | None
-    elapsed: Positive
+    elapsed: Positive = field(name="elapsed_s")
     looks: Natural
-    cpu: Positive
+    cpu: Positive = field(name="cpu_s")
     uses: tuple[Use, ...]
 
 
-_RUN = {
-    **{key: f"{key}_s" for key in ("elapsed", "busy", "start", "serial", "uneven", "idle")},
-    "worked": "worked_s",
-    "foreign": "foreign_s",
-}
-
-
-class TimedRun(Struct, frozen=True, rename=_RUN):
+class TimedRun(Struct, frozen=True):
     """A run of a program from its start to its end.
 
     Attributes:
@@ -137,15 +128,15 @@ class TimedRun(Struct, frozen=True, rename=_RUN):
     """
 
     turn: Natural
-    elapsed: Positive
-    busy: Positive | None
-    start: Positive
-    serial: Positive
-    uneven: Positive
-    idle: Positive
-    worked: tuple[Positive, ...]
+    elapsed: Positive = field(name="elapsed_s")
+    busy: Positive | None = field(name="busy_s")
+    start: Positive = field(name="start_s")
+    serial: Positive = field(name="serial_s")
+    uneven: Positive = field(name="uneven_s")
+    idle: Positive = field(name="idle_s")
+    worked: tuple[Positive, ...] = field(name="worked_s")
     looks: Natural
-    foreign: Positive | None
+    foreign: Positive | None = field(name="foreign_s")
 
 
 class ScaleStep(Struct, frozen=True):
