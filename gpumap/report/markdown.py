@@ -102,7 +102,7 @@ def _tabled(table: Table) -> Iterator[str]:
         from tabulate import tabulate
 
         figures = [
-            column in table.figures or all(_FIGURE.fullmatch(row[n]) for row in table.rows)
+            column in table.right or all(_FIGURE.fullmatch(row[n]) for row in table.rows)
             for n, column in enumerate(table.columns)
         ]
         text = tabulate(

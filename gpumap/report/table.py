@@ -72,19 +72,18 @@ def lines(table: Table, room: int | None, *, whole: bool = False) -> Iterator[Li
     heads, *rows = (tuple(map(printable, row)) for row in (table.columns, *table.rows))
     table = table._replace(columns=heads, rows=tuple(rows))
     columns: Columns = list(zip(heads, *rows, strict=True))
-    right = table.figures
-    whole = whole or table.of_names
+    whole = whole or not table.right
     hidden: list[str] = []
     if room is not None:
         for name in () if whole else _DISPENSABLE:
             if _total(columns) > room and name in table.columns:
                 columns = [column for column in columns if column[0] != name]
                 hidden.append(name)
-    widths = _widths(columns, right, room)
+    widths = _widths(columns, table.right, room)
     if widths is None:
-        yield from _stacked(table, right, room or PIPED)
+        yield from _stacked(table, room or PIPED)
         return
-    yield from _grid(columns, widths, right)
+    yield from _grid(columns, widths, table.right)
     if hidden:
         text = f"hidden at this width: {', '.join(hidden)} (-v shows all)"
         yield from (
@@ -161,9 +160,9 @@ def _grid(columns: Columns, widths: Sequence[int], right: Container[str]) -> Ite
             yield Line("" if number else "head", tuple(parts[:-1]))
 
 
-def _stacked(table: Table, right: Container[str], room: int) -> Iterator[Line]:
+def _stacked(table: Table, room: int) -> Iterator[Line]:
     """Yield each row as lines: what it is, then every figure with its name, none of them broken."""
-    first = next((n for n, head in enumerate(table.columns) if head in right), 2)
+    first = next((n for n, head in enumerate(table.columns) if head in table.right), 2)
     for row in table.rows:
         for text in wrapped("  ".join(cell for cell in row[:first] if cell != "-"), room - _INDENT):
             yield Line("record", (_INDENTED, (text, "")))
@@ -184,19 +183,17 @@ def _filled(texts: Sequence[str], room: int) -> Iterator[Line]:
 
 
 class Table(NamedTuple):
-    """Rows that belong together, and what is to be said below them."""
+    """Rows that belong together, and what is to be said below them.
+
+    `right` has its columns of figures, which are aligned so; none: its headings are the user's
+    names, and mean nothing else.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     remarks: tuple[str, ...]
-    of_names: bool = False  # its headings are the user's, and mean nothing else
     right: Collection[str] = RIGHT
-
-    @property
-    def figures(self) -> Collection[str]:
-        """Return its columns of figures: they are aligned on the right."""
-        return () if self.of_names else self.right
 
     def full(self) -> Table:
         """Return the table without its columns of dashes: they tell nothing."""

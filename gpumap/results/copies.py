@@ -232,7 +232,7 @@ def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
             (short[one], *(marked.get((one, other), _NO_PAIR) for other in names)) for one in names
         ),
         (*_legend(marked), *_outlier_pairs(group)),
-        of_names=True,
+        right=(),
     )
 
 

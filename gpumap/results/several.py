@@ -60,9 +60,8 @@ def table(saved: Sequence[Saved]) -> Table:
     what = f"x1.05: as many times the figure of {saved[0].label}"
     remark = f"{what}; no verdict: `gpumap compare` judges" if lines else "there is no figure"
     columns = ("row", "metric", *(each.marked(saved[0].report) for each in saved))
-    return Table(
-        f"{len(saved)} reports side by side", columns, tuple(lines), (remark,), of_names=True
-    )
+    title = f"{len(saved)} reports side by side"
+    return Table(title, columns, tuple(lines), (remark,), right=())
 
 
 def _rows(report: Report) -> Mapping[str, Measurement | Fit]:

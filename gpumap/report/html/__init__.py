@@ -99,7 +99,7 @@ def _classes(table: Table) -> list[str]:
     """Return the class of each column: figures are on the right, long texts in several lines."""
     long = {n for row in table.rows for n, cell in enumerate(row) if len(cell) > _LONG}
     places = {n: "long" if n in long else "" for n in range(len(table.columns))}
-    return ["n" if table.columns[n] in table.figures else word for n, word in places.items()]
+    return ["n" if table.columns[n] in table.right else word for n, word in places.items()]
 
 
 def _picture(chart: Chart, number: int) -> Markup:
