@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from gpumap.errors import Diagnostic, Span
 
+    Folded = tuple[Diagnostic, Sequence[Diagnostic]]
+
 _AROUND = 32  # characters of the map that are shown before and after the place, at least
 _MARKED = 48  # characters of the place itself
 _WIDTH = 80  # columns where there is no terminal
@@ -34,31 +36,26 @@ def render(
 
     Where `columns` are given, those of a terminal, lines are broken between words.
     """
-    every = list(folded(diagnostics))
-    lines = [
-        line for found, others in every[:SHOWN] for line in _lines(found, text, others, columns)
-    ]
-    if left := left_out(every):
+    shown, left = folded(diagnostics)
+    lines = [line for found, others in shown for line in _lines(found, text, others, columns)]
+    if left:
         lines.append(f"... and {left} more; --format json lists them all")
     return "".join(f"{line}\n" for line in fitted(lines, columns))
 
 
-def left_out(every: Sequence[tuple[Diagnostic, Sequence[Diagnostic]]]) -> int:
-    """Return how many diagnostics are behind the folded ones that are shown."""
-    return sum(1 + len(others) for _, others in every[SHOWN:])
+def folded(diagnostics: Iterable[Diagnostic]) -> tuple[list[Folded], int]:
+    """Return the diagnostics that are shown, and how many are left out.
 
-
-def folded(diagnostics: Iterable[Diagnostic]) -> Iterator[tuple[Diagnostic, Sequence[Diagnostic]]]:
-    """Yield each diagnostic; where many rows or entries have one, the first with the others."""
+    Where many rows or entries have one, it is the first with the others.
+    """
     every = list(diagnostics)
     groups: dict[object, list[Diagnostic]] = {}
     for found in every:
         groups.setdefault(_likeness(found), []).append(found)
     many = {id(d): group for group in groups.values() if len(group) > _ALIKE for d in group}
-    for found in every:
-        group = many.get(id(found), [found])
-        if found is group[0]:
-            yield found, group[1:]
+    groups_of = ((found, many.get(id(found), [found])) for found in every)
+    firsts: list[Folded] = [(found, group[1:]) for found, group in groups_of if found is group[0]]
+    return firsts[:SHOWN], sum(1 + len(others) for _, others in firsts[SHOWN:])
 
 
 def _likeness(found: Diagnostic) -> object:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
-from gpumap.report.diagnostics import SHOWN, folded, left_out, more, remedy
+from gpumap.report.diagnostics import folded, more, remedy
 from gpumap.report.table import Table
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ def _listed(title: str, diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
         return
     yield f"### {title}"
     yield ""
-    every = list(folded(diagnostics))
-    for found, others in every[:SHOWN]:
+    shown, left = folded(diagnostics)
+    for found, others in shown:
         entry = "" if found.entry is None else f" in entry {found.entry}"
         hint = "" if found.hint is None else f" ({remedy(found)}: {code(found.hint)})"
         alike = f", {more(others)}" if others else ""
         yield f"- **{found.severity}**{entry}: {code(found.message)}{hint}{alike}"
-    if left := left_out(every):
+    if left:
         yield f"- and {left} more; `--format json` lists them all"
     yield ""
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from gpumap.escape import printable
 from gpumap.report.charts import Chart, missing, picture
-from gpumap.report.diagnostics import SHOWN, folded, left_out, more, place, remedy
+from gpumap.report.diagnostics import folded, more, place, remedy
 from gpumap.report.parts import Shown, Text, tone
 from gpumap.version import __version__
 
@@ -76,12 +76,8 @@ def _environment() -> Environment:
     )
     found.globals |= {
         "css": Markup(_part("page.css")),  # noqa: S704 - a file of ours
-        "policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'",
         "place": place,
-        "SHOWN": SHOWN,
         "folded": folded,
-        "left_out": left_out,
         "more": more,
         "remedy": remedy,
         "version": __version__,
