@@ -40,18 +40,7 @@ def tables() -> Mapping[str, Any]:
 @cache
 def patterns() -> Mapping[str, Any]:
     """Return the patterns of printed lines, by cause or group and certainty."""
-    return shipped("gpumap.doctor", "lines.toml", _compiled)
-
-
-def _compiled(raw: Mapping[str, Any]) -> Mapping[str, Mapping[str, re.Pattern[str]]]:
-    """Return one pattern for each cause or group and certainty."""
-    return {
-        key: {
-            certainty: re.compile("|".join(f"(?:{p})" for p in ps), _FLAGS)
-            for certainty, ps in by.items()
-        }
-        for key, by in raw.items()
-    }
+    return shipped("gpumap.doctor", "lines.toml", dict)
 
 
 def version(text: object) -> Version:
@@ -113,8 +102,9 @@ class Facts:
 
     def line(self, key: str, certainty: str = "") -> str:
         """Return the first printed line of a cause or group; "" without one."""
-        for level, pattern in patterns()[key].items():
-            if certainty in ("", level) and (match := pattern.search(self.lines)):
+        for level, every in patterns()[key].items():
+            pattern = "|".join(f"(?:{each})" for each in every)
+            if certainty in ("", level) and (match := re.search(pattern, self.lines, _FLAGS)):
                 start = self.lines.rfind("\n", 0, match.start()) + 1
                 end = self.lines.find("\n", match.end())
                 return self.lines[start : end if end >= 0 else None].strip()[:_SHOWN]
