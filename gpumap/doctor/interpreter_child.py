@@ -32,15 +32,26 @@ def main(what: str, number: int) -> None:
         if os.getpid() == pid:  # not what a library forks
             out.write(json.dumps(facts, default=lambda each: str(each)[:LONGEST]) + "\n")
 
-    if what != "about":
-        sys.path[:] = [path for path in sys.path if path]
+    warnings.simplefilter("always", UserWarning)
+    warnings.formatwarning = lambda message, *_, **__: f"{message}\n"  # on stderr, as all it says
     try:
-        QUERIES[what](put)
+        if what == "about":
+            about(put)
+        else:
+            _query(what, put)
     except BaseException as error:  # noqa: BLE001 - a library may raise what it likes
         put(import_error=f"{type(error).__name__}: {error}")
     put(done=True)
     out.flush()
     os._exit(0)  # no time for what libraries do at their end
+
+
+def _query(framework: str, put: Put) -> None:
+    """Import a library, and query it."""
+    sys.path[:] = [path for path in sys.path if path]
+    library = import_module(framework)
+    put(module_path=library.__file__, framework_version=library.__version__)
+    QUERIES[framework](put, library)
 
 
 def about(put: Put) -> None:
@@ -62,19 +73,14 @@ def about(put: Put) -> None:
     )
 
 
-def torch(put: Put) -> None:
+def torch(put: Put, torch: Any) -> None:
     """Query PyTorch."""
-    torch: Any = import_module("torch")
-
     version = torch.version
-    put(module_path=torch.__file__, framework_version=torch.__version__)
     put(torch_version_cuda=version.cuda, torch_version_hip=getattr(version, "hip", None))
     built = torch._C  # noqa: SLF001 - get_arch_list() is empty without a device
     put(arch_list=(getattr(built, "_cuda_getArchFlags", str)() or "").split())
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        available = torch.cuda.is_available()
-    put(is_available=available, warned=[str(each.message)[:LONGEST] for each in caught])
+    available = torch.cuda.is_available()
+    put(is_available=available)
     if not available:
         torch.zeros(1).cuda()  # raises with the reason
     devices = []
@@ -89,11 +95,8 @@ def torch(put: Put) -> None:
     put(worked=True)
 
 
-def jax(put: Put) -> None:
+def jax(put: Put, jax: Any) -> None:
     """Query JAX."""
-    jax: Any = import_module("jax")
-
-    put(module_path=jax.__file__, framework_version=jax.__version__)
     devices = [each for each in jax.devices() if each.platform in ("gpu", "cuda", "rocm")]
     put(is_available=bool(devices), visible_count=len(devices),
         devices=[{"name": each.device_kind, "uuid": ""} for each in devices])  # fmt: skip
@@ -102,11 +105,8 @@ def jax(put: Put) -> None:
     put(worked=float((jax.numpy.ones(1) + 1)[0]) == 2.0)  # noqa: PLR2004 - as above
 
 
-def tensorflow(put: Put) -> None:
+def tensorflow(put: Put, tf: Any) -> None:
     """Query TensorFlow."""
-    tf: Any = import_module("tensorflow")
-
-    put(module_path=tf.__file__, framework_version=tf.__version__)
     built = tf.sysconfig.get_build_info()
     put(built_with_cuda=bool(built.get("is_cuda_build")))
     put(built_cuda=built.get("cuda_version"), built_cudnn=built.get("cudnn_version"))
@@ -116,13 +116,8 @@ def tensorflow(put: Put) -> None:
     put(is_available=bool(listed), visible_count=len(listed), worked=bool(listed), devices=listed)
 
 
-def cupy(put: Put) -> None:
+def cupy(put: Put, cupy: Any) -> None:
     """Query CuPy."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        cupy: Any = import_module("cupy")
-    put(module_path=cupy.__file__, framework_version=cupy.__version__,
-        warned=[str(each.message)[:LONGEST] for each in caught])  # fmt: skip
     runtime = cupy.cuda.runtime
     number = runtime.runtimeGetVersion()
     put(built_cuda=f"{number // 1000}.{number % 1000 // 10}")
@@ -133,15 +128,12 @@ def cupy(put: Put) -> None:
     put(worked=float((cupy.ones(1) + 1)[0]) == 2.0)  # noqa: PLR2004 - as above
 
 
-def onnxruntime(put: Put) -> None:
+def onnxruntime(put: Put, onnxruntime: Any) -> None:
     """Query ONNX Runtime: a provider that is listed need not be loadable."""
     import ctypes
 
-    onnxruntime: Any = import_module("onnxruntime")
-
     providers = onnxruntime.get_available_providers()
-    put(module_path=onnxruntime.__file__, framework_version=onnxruntime.__version__,
-        providers=providers)  # fmt: skip
+    put(providers=providers)
     if not {"CUDAExecutionProvider", "ROCMExecutionProvider"} & set(providers):
         put(is_available=False)
         return
@@ -156,7 +148,7 @@ def onnxruntime(put: Put) -> None:
     put(loads=True)
 
 
-QUERIES = {"about": about, "torch": torch, "jax": jax, "tensorflow": tensorflow, "cupy": cupy,
+QUERIES = {"torch": torch, "jax": jax, "tensorflow": tensorflow, "cupy": cupy,
        "onnxruntime": onnxruntime}  # fmt: skip
 
 if __name__ == "__main__":
