@@ -1,8 +1,8 @@
 """Topics that explain the terms of a report: their meaning, and what to do.
 
-Their texts are in the TOML files of this folder, and are read when one is looked up. The lists are
-closed: a metric, cause, flag, mark, status, exit code or code that has no topic there fails a test,
-and so does a topic for something that does not exist.
+Their texts are in the TOML files of this folder, those of metrics in that of the model, and are
+read when one is looked up. The lists are closed: a metric, cause, flag, mark, status, exit code or
+code that has no topic there fails a test, and so does a topic for something that does not exist.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def read(file: str) -> tuple[Topic, ...]:
             for name, texts in tables.get(kind, {}).items()
         )
 
-    return shipped("gpumap.explain", f"{file}.toml", topics)
+    folder = "model" if file == "metrics" else "explain"  # the schema has metrics too
+    return shipped(f"gpumap.{folder}", f"{file}.toml", topics)
 
 
 def every() -> tuple[Topic, ...]:

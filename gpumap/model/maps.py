@@ -133,50 +133,22 @@ def separate(over: AbstractSet[int], under: AbstractSet[int]) -> bool:
 
 LimitOrigin = Literal["computed", "reported"]  # by gpumap; or by a table, or a driver
 Unit = Literal["s", "FLOP/s", "B/s", "1", "B", "1/s"]
-# Unit and meaning of each metric; and of what is computed, and not measured.
-METRICS: dict[str, tuple[Unit, str]] = {
-    "time": ("s", "Time of one iteration."),
-    "rate": ("FLOP/s", "Operations a second."),
-    "time_observed": ("s", "time of all samples, the disturbed ones too."),
-    "speedup_observed": ("1", "speedup by all samples, the disturbed ones too."),
-    "undisturbed": ("1", "Share of the samples that no other process disturbed."),
-    "bandwidth": ("B/s", "Bytes moved a second."),
-    "bus_bandwidth": (
-        "B/s",
-        "Bytes a second on each link of an exchange: 2 (N - 1) / N of the bytes over the time.",
+_OF_UNIT: dict[Unit, tuple[str, ...]] = {
+    "s": (
+        "time", "time_observed", "issue_interval", "latency", "comm", "input", "transfer",
+        "compute", "sync", "update", "fetch",
     ),
-    "speedup": ("1", "T(reference) / T(case)."),
-    "speedup_over_one": ("1", "T(one) / T(case), where the reference is another."),
-    "speedup_over_host": ("1", "T(host) / T(case), where the reference is another."),
-    "efficiency": ("1", "speedup / ideal."),
-    "ideal": ("1", "Speed-up that this placement can reach."),
-    "ideal_balanced": ("1", "Speed-up that the best split of the work could reach."),
-    "overlap": ("1", "Share of the time in which the devices worked concurrently."),
-    "issue_interval": ("s", "Time per copy of several that are queued, waited for once."),
-    "latency": ("s", "Time of a copy of zero bytes, by the fit."),
-    "peak_bandwidth": ("B/s", "Bandwidth of an unlimited copy, by the fit."),
-    "n_half": ("B", "Half-performance length: the size that reaches half of the peak."),
-    "break_even": ("B", "The size from which the device is faster."),
-    "examples_per_s": ("1/s", "Training examples a second."),
-    "comm": ("s", "Time spent on communication."),
-    "input": ("s", "Making a batch, per 5120 examples."),
-    "transfer": ("s", "Copying a batch to its device, per 5120 examples."),
-    "compute": ("s", "Forward and back, per 5120 examples."),
-    "sync": ("s", "Waiting for the slowest device, per 5120 examples."),
-    "update": ("s", "The optimizer, per 5120 examples."),
-    "loss": ("1", "On held-out examples, after the requested number of training examples."),
-    "accuracy": ("1", "Share of held-out outputs that are right, after the same."),
-    "epochs": ("1", "Times that the training examples were gone through by --learn."),
-    "fetch": ("s", "Time that copying the results to the host adds per iteration; below 0: none."),
-}
-COMPUTED: dict[str, tuple[Unit, str]] = {
-    "comm": ("s", "One exchange."),
-    "time": ("s", "A step; of a cell, training and exchanges."),
-    "speedup": ("1", "To one device."),
-    "efficiency": ("1", "The speed-up over the number of devices; above 1 it is left as it is."),
-    "examples_per_s": ("1/s", "Of a cell: examples a second, all devices."),
-}
-UNITS: dict[str, Unit] = {name: unit for name, (unit, _) in METRICS.items()}
+    "1": (
+        "speedup", "speedup_observed", "speedup_over_one", "speedup_over_host", "efficiency",
+        "ideal", "ideal_balanced", "overlap", "undisturbed", "loss", "accuracy", "epochs",
+    ),
+    "FLOP/s": ("rate",),
+    "B/s": ("bandwidth", "bus_bandwidth", "peak_bandwidth"),
+    "B": ("n_half", "break_even"),
+    "1/s": ("examples_per_s",),
+}  # fmt: skip
+# Metrics of rows and models, which metrics.toml explains.
+UNITS: dict[str, Unit] = {name: unit for unit, names in _OF_UNIT.items() for name in names}
 
 
 class Estimate(Compact):

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gpumap import model
+from gpumap.files import shipped
 from gpumap.model import io
 from gpumap.model.field_types import UNBOUNDED, Id
-from gpumap.model.maps import COMPUTED, METRICS, DeviceRef, Estimate
+from gpumap.model.maps import UNITS, DeviceRef, Estimate
 from gpumap.model.results import TAG
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _ABOUT = (
     "has every key; null: it does not apply. SI units in every number; _s, _bytes and _hz end "
     'names outside metrics. A number that JSON cannot hold is {"nonfinite": "inf"}.'
 )
+_COMPUTED = {key: UNITS[key] for key in ("comm", "time", "speedup", "efficiency", "examples_per_s")}
 _OPTIONAL = ("Figure", "nonfinite")  # without nulls it is not there
 _MSGSPECS = ("title", "default", "discriminator")  # keys that tell readers nothing
 _NONFINITE = {
@@ -45,8 +47,8 @@ def published() -> Tree:
     own: tuple[Any, ...] = (io.saved(), *_STRUCTS, *map(io.struct_of, io.OBJECTS))
     kinds = {kind.__name__: kind for kind in own}
     defs = {name: _described(kinds.get(name) or getattr(model, name), made[name]) for name in made}
-    defs["Metrics"] = _figures("Figures of a row, a fit or a break-even", METRICS)
-    defs["Computed"] = _figures("Figures that are computed", COMPUTED)
+    defs["Metrics"] = _figures("Figures of a row, a fit or a break-even", UNITS)
+    defs["Computed"] = _figures("Figures of a step on several devices, computed", _COMPUTED)
     defs["Nonfinite"] = _NONFINITE
     report = defs.pop("Report")
     return {
@@ -69,15 +71,21 @@ def _compact(kind: type) -> Tree:
     return {"type": "string"} if kind is DeviceRef else {"$ref": "#/$defs/Reference"}
 
 
-def _figures(about: str, table: Mapping[str, tuple[str, str]]) -> Tree:
+def meanings() -> Mapping[str, str]:
+    """Return what each metric is, in a sentence."""
+    topics = shipped("gpumap.model", "metrics.toml", dict)["metric"].items()
+    return {name: f"{topic['summary'].capitalize()}." for name, topic in topics}
+
+
+def _figures(about: str, units: Mapping[str, str]) -> Tree:
     """Return the schema of metrics by name: those that there are, each in its unit."""
-    figure = {"$ref": "#/$defs/Figure"}
+    figure, known = {"$ref": "#/$defs/Figure"}, meanings()
     return {
         "description": f"{about}: those that there are.",
         "type": "object",
         "properties": {
-            name: {"description": description, **figure, "properties": {"unit": {"const": unit}}}
-            for name, (unit, description) in table.items()
+            name: {"description": known[name], **figure, "properties": {"unit": {"const": unit}}}
+            for name, unit in units.items()
         },
         "required": [],
         "additionalProperties": False,

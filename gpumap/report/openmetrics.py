@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap.escape import printable
+from gpumap.model.schema import meanings
 from gpumap.report.trackers import Metric, Point, points
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
     source = report.source.text if report.source else None
     run = _labels((("command", shown.title), ("map", source)))
     lines = [*_family(Metric("exit_code", "1"), "How the run ended.", [(run, report.exit_code)])]
+    known = meanings()
     for metric, found in points(shown).items():
-        lines += _family(metric, metric.meaning, [(_of(p), p.figure.value) for p in found])
+        meaning = known.get(metric.name, f"{metric.name}, as in CSV.")
+        lines += _family(metric, meaning, [(_of(p), p.figure.value) for p in found])
         for end in ("low", "high"):
             ends = [(_of(p), getattr(p.figure, end)) for p in found if p.figure.has_interval]
             name = Metric(f"{metric.name}_{end}", metric.unit)

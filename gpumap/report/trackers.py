@@ -12,7 +12,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.escape import printable
-from gpumap.model.maps import METRICS
 from gpumap.report.parts import Record, Shown, unique
 
 if TYPE_CHECKING:
@@ -39,11 +38,6 @@ class Metric(NamedTuple):
     def full(self) -> str:
         """Return the name with its unit: ``time_seconds``."""
         return f"{self.name}_{self.suffix}" if self.suffix else self.name
-
-    @property
-    def meaning(self) -> str:
-        """Return what it is, in words."""
-        return METRICS[self.name][1] if self.name in METRICS else f"{self.name}, as in CSV."
 
 
 class Point(NamedTuple):

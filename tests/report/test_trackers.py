@@ -11,7 +11,7 @@ from written import ROOT, blocks, command_lines
 
 from gpumap.escape import printable
 from gpumap.model import Estimate, replace
-from gpumap.model.maps import METRICS, UNITS
+from gpumap.model.maps import UNITS
 from gpumap.report import Style, gab
 from gpumap.report.trackers import Metric
 from gpumap.results.shown import render
@@ -120,7 +120,7 @@ def test_a_series_that_would_be_there_twice_is_numbered():
 
 def test_every_metric_has_one_direction_or_none():
     """By its unit, or by name: a new one of unit 1 belongs in this list."""
-    better = {metric: gab._smaller_is_better(Metric(metric, UNITS[metric])) for metric in METRICS}
+    better = {metric: gab._smaller_is_better(Metric(metric, UNITS[metric])) for metric in UNITS}
     of_unit_1 = {metric: less for metric, less in better.items() if UNITS[metric] == "1"}
     assert of_unit_1 == {
         "speedup": False, "speedup_observed": False, "speedup_over_one": False,
