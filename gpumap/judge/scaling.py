@@ -31,7 +31,17 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from gpumap.judge.inconclusive import ENOUGH
-from gpumap.judge.phrases import FEW, About, answer, capital, interval, percent, roughly, value
+from gpumap.judge.phrases import (
+    FEW,
+    About,
+    answer,
+    capital,
+    interval,
+    percent,
+    roughly,
+    texts,
+    value,
+)
 from gpumap.model.programs import ScaleCause, Scaling
 from gpumap.text import middle
 from gpumap.units import counted, time_of
@@ -49,24 +59,6 @@ _MAIN = 0.5  # of a loss: what accounts for as much is its cause
 _UNEVEN = 0.75  # of the busiest rank
 _LEAST = 1.0  # seconds of work of a rank, below which it is not compared with others
 LOOKS = 20  # at a run, from which on it tells why
-CAUSES: dict[ScaleCause, str] = {
-    "scales": "Nothing limits it.",
-    "busy-no-faster": "All {noun}s work, but the same work takes them {growth:.2f} times as long: "
-    "{longer}.",
-    "start-up": "Start-up: for {start} of {elapsed}, before several {noun}s work.",
-    "one-at-a-time": "One {noun} works alone for {serial} of {elapsed}: serial work, or one lock "
-    "(Python's GIL).",
-    "idle-names": "It does not use {unused}.",
-    "uneven-work": "The work is uneven: {worked}at the end one {noun} works alone for {uneven}.",
-    "waits": "The {noun}s work {busy} of the time: it waits.",
-    "communication": "The ranks rest together for {idle} of {elapsed}: they exchange, or wait.",
-    "few-looks": "Why does not show: a run is too short for {looks} looks. Give it more work.",
-    "not-seen": "What its devices do is not visible.",
-    "cpu-contention": "Other programs had {others} of the cores. Repeat on an idle machine.",
-    "few-samples": "Six turns, each a run on one name and on more, make an interval. Repeat with a "
-    "larger --budget.",
-    "wide-interval": "The times vary too much. Repeat with a larger --budget.",
-}
 _SPENT = ("start", "serial", "uneven", "idle", "elapsed")
 _CONTENTION = "memory bandwidth, or contention"
 _REPEATED = "work that each rank repeats (imports, compiling), memory bandwidth, or contention"
@@ -206,7 +198,7 @@ def sentence(scaling: Scaling) -> str:
     last = scaling.steps[-1]
     unused = [middle(use.name) for use in last.uses if use.verdict == "not-used"]
     spent = {key: _median(last, key) if last.runs else 0.0 for key in _SPENT}
-    return CAUSES[scaling.cause or "not-seen"].format(
+    return texts("limits")[scaling.cause or "not-seen"].format(
         noun="core" if _on_cores(last) else "device",
         growth=scaling.growth or 0.0,
         busy=percent(scaling.busy or 0.0),

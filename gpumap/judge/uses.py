@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.judge.phrases import FEW, answer, capital, every, percent, verb
+from gpumap.judge.phrases import FEW, answer, capital, every, percent, texts, verb
 from gpumap.text import ended, middle
 from gpumap.units import time_of
 
@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from gpumap.model import Headline, Level, Report, Use, Utilisation
 
 _IDLE = 0.5  # of the time
-WHY = {  # of a device: why its use is unknown
-    "host-threads": "its driver works in the program's own threads",
-    "no-driver": "no driver reports what is done on it (NVML, DRM)",
-    "hidden-processes": "processes on it are not visible from here",
-    "opened-idle": "it was open, and never busy for 1 % of the time",
-    "compute-driver": "AMD's compute driver does not report which process works",
-    "short-lived": "processes or threads may have used it between two looks",
-}
 
 
 def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
@@ -63,5 +55,5 @@ def names(uses: Sequence[Use]) -> str:
 
 
 def _unclear(unknown: Sequence[Use]) -> str:
-    why = f": {WHY[unknown[0].why]}" if unknown[0].why else ""
+    why = f": {texts('unseen')[unknown[0].why]}" if unknown[0].why else ""
     return f"Cannot tell whether {names(unknown)} used{why}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.judge.uses import WHY
+from gpumap.judge.phrases import texts
 from gpumap.report.parts import Record
 from gpumap.report.table import Table
 from gpumap.results.records import known
@@ -44,7 +44,7 @@ def _uses_remarks(found: Utilisation) -> Iterator[str]:
     yield f"{found.cpu:.1f} s of CPU time; seen from outside at {counted(found.looks, 'look')}"
     for use in found.uses:
         if use.verdict == "unknown" and use.why:
-            yield f"{use.name}: cannot tell, {WHY[use.why]}"
+            yield f"{use.name}: cannot tell, {texts('unseen')[use.why]}"
 
 
 def of_use(use: Use) -> Record:

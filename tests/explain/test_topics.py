@@ -19,8 +19,9 @@ from gpumap.comm.local import LIBRARIES
 from gpumap.engine import ceilings
 from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
-from gpumap.judge import bottlenecks, scaling
+from gpumap.judge import bottlenecks
 from gpumap.judge.exit_status import STATUS
+from gpumap.judge.phrases import texts
 from gpumap.results import copies, models, predicted, verdicts, watched
 from gpumap.training import jobs
 from gpumap.training.rules import RULES
@@ -101,8 +102,8 @@ def test_every_code_is_a_literal_where_it_is_made():
 
 
 @pytest.mark.parametrize(("kind", "listed"), [
-    ("metric", {*FIGURES}), ("cause", words("Explanation", "cause") | {*scaling.CAUSES}),
-    ("cause", {*bottlenecks.CAUSES, *transfer_causes.CAUSES, *scaling.CAUSES}),
+    ("metric", {*FIGURES}), ("cause", words("Explanation", "cause") | {*texts("limits")}),
+    ("cause", {*bottlenecks.CAUSES, *transfer_causes.CAUSES, *texts("limits")}),
     ("flag", set(DEFS["Measurement"]["properties"]["flags"]["items"]["enum"])),
     ("mark", words("SampleMark", "mark")), ("row status", words("Measurement", "status")),
     ("report status", set(SCHEMA["properties"]["status"]["enum"])),
