@@ -67,12 +67,10 @@ class Facts:
     Attributes:
         raw: The facts by name, as they were read or recorded.
         framework: torch, jax, tensorflow, cupy, onnxruntime or another.
-        symptoms: Output of programs, in addition to the facts.
     """
 
     raw: Mapping[str, Any]
     framework: str = ""
-    symptoms: tuple[str, ...] = ()
 
     def text(self, *keys: str) -> str:
         """Return the first known one of some facts as text."""
@@ -97,8 +95,7 @@ class Facts:
         """Return everything that programs printed, a line each."""
         silent = tables()["facts"]["silent"].split()
         named = (value for key, value in self.raw.items() if key not in silent)
-        every = (*self.symptoms, *(text for value in named for text in _texts(value)))
-        return "\n".join(every)[:_PRINTED]
+        return "\n".join(text for value in named for text in _texts(value))[:_PRINTED]
 
     def line(self, key: str, certainty: str = "") -> str:
         """Return the first printed line of a cause or group; "" without one."""

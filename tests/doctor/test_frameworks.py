@@ -221,7 +221,7 @@ def test_what_nvml_says_is_facts():
 
 def answer(report, *, symptom=True):
     lines = (report["symptom"],) if symptom else ()
-    return causes(Facts(report["facts"], report["framework"], lines))
+    return causes(Facts({"printed": lines, **report["facts"]}, report["framework"]))
 
 
 def right(report):
