@@ -30,20 +30,20 @@ _MANY = 10  # launches, which are waited for one by one or all at once
 
 def setup(session: Session, clock: Clock, start: float) -> Estimate:
     """Return the seconds from `start` to the end of the first launch, less those of a later one."""
-    launch = _Launch(session)
-    launch.run()
+    launch = _launching(session)
+    launch()
     first = clock.now() - start
-    return Estimate.exact(max(first - median(timed(launch.run, clock)), 0.0), "s")
+    return Estimate.exact(max(first - median(timed(launch, clock)), 0.0), "s")
 
 
 def costs(used: UsedDevice) -> tuple[None, str, dict[str, Estimate]]:
     """Time a launch, waiting for several, and products of both types."""
     session, clock = used.session, used.clock
-    launch = _Launch(session)
+    launch = _launching(session)
     works: dict[str, Callable[[], object]] = {
-        "launch": launch.run,
-        "waited": partial(launch.run, _MANY, waiting=True),
-        "queued": partial(launch.run, _MANY),
+        "launch": launch,
+        "waited": partial(launch, _MANY, waiting=True),
+        "queued": partial(launch, _MANY),
     }
     if "float64" in session.features:
         product = Product("", session, Pair((1, 0), SIZE, "float64"))
@@ -54,20 +54,18 @@ def costs(used: UsedDevice) -> tuple[None, str, dict[str, Estimate]]:
     return None, "its costs are measured", figures | _with_host(used)
 
 
-class _Launch:
-    """A product that takes no time, of whatever is in memory: it costs its launch."""
+def _launching(session: Session) -> Callable[..., None]:
+    """Return what launches a product that takes no time, of whatever is in memory."""
+    arrays = [session.empty((_TINY, _TINY), "float32") for _ in range(3)]
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._arrays = [session.empty((_TINY, _TINY), "float32") for _ in range(3)]
-
-    def run(self, times: int = 1, *, waiting: bool = False) -> None:
-        """Launch it so many times, and wait for each of them, or at their end."""
+    def launch(times: int = 1, *, waiting: bool = False) -> None:
         for _ in range(times):
-            self._session.gemm(*self._arrays)
+            session.gemm(*arrays)
             if waiting:
-                self._session.synchronize()
-        self._session.synchronize()
+                session.synchronize()
+        session.synchronize()
+
+    return launch
 
 
 def _with_host(used: UsedDevice) -> dict[str, Estimate]:
