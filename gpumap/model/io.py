@@ -131,10 +131,8 @@ def struct_of(noun: type) -> type[Struct]:
     """Return the Struct of a NamedTuple: the same fields, types and sentences."""
     namespace = {"__doc__": noun.__doc__}
     fields = list(_types(noun).items())
-    if noun not in results.RESULTS:
-        return defstruct(noun.__name__, fields, namespace=namespace)
-    word = noun.__name__.lower()
-    return defstruct(noun.__name__, fields, namespace=namespace, tag=word, tag_field=results.TAG)
+    tag, key = (str.lower, results.TAG) if noun in results.RESULTS else (None, None)
+    return defstruct(noun.__name__, fields, namespace=namespace, tag=tag, tag_field=key)
 
 
 @cache

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gpumap.model.unmeasured import Checked, Compared, Listed
-
 if TYPE_CHECKING:
     from gpumap.errors import Diagnostic
     from gpumap.model.devices import Binding, Device, DeviceLibrary, Fingerprint, Plan, Rank, State
@@ -13,7 +11,7 @@ if TYPE_CHECKING:
     from gpumap.model.judging import Verdict
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measurements import Fit, Measurement
-    from gpumap.model.results import Measured, Result
+    from gpumap.model.results import Result
 
 Ended = Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
@@ -65,11 +63,6 @@ class Problem(NamedTuple):
 
     diagnostic: Diagnostic
     exit: int
-
-
-def _measures(result: Result) -> bool:
-    """Return whether rows may be in a result; those that need no msgspec have none."""
-    return not isinstance(result, Checked | Listed | Compared)
 
 
 class Report(NamedTuple):
@@ -135,26 +128,19 @@ class Report(NamedTuple):
     version: str | None = None  # of the gpumap that wrote it, where it was read; else this one's
 
     @property
-    def measured(self) -> Measured:
-        """What was measured; nothing of a command that measures nothing."""
-        from gpumap.model.results import Measured
-
-        return self.result if isinstance(self.result, Measured) else Measured()
-
-    @property
     def measurements(self) -> tuple[Measurement, ...]:
-        """The rows that were measured."""
-        return self.measured.measurements if _measures(self.result) else ()
+        """The rows that were measured; none of a command that measures nothing."""
+        return getattr(self.result, "measurements", ())
 
     @property
     def plans(self) -> tuple[Plan, ...]:
         """What a dry run would have measured."""
-        return self.measured.plans if _measures(self.result) else ()
+        return getattr(self.result, "plans", ())
 
     @property
     def fits(self) -> tuple[Fit, ...]:
         """Lines through copies."""
-        return self.measured.fits if _measures(self.result) else ()
+        return getattr(self.result, "fits", ())
 
     def replaced(self, **changes: Any) -> Report:
         """Return a report that differs in some fields: its own, or those of its result."""
