@@ -177,24 +177,20 @@ def matrix_tables(rows: Sequence[Measurement], *, whole: bool = True) -> Iterato
     found = list(_matrices(rows))
     sizes = [CopyKey.of(group[0].case).bytes for _, group, _ in found]
     for size, (title, group, pairs) in zip(sizes, found, strict=True):
-        if whole or (size == max(sizes) and len(_every(pairs)) > _PAIR):
-            table = _matrix if len(_every(pairs)) <= _TABLED else _summary
+        if whole or (size == max(sizes) and len(paired(pairs)) > _PAIR):
+            table = _matrix if len(paired(pairs)) <= _TABLED else _summary
             yield table(group, pairs, title)
 
 
 def matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Pairs]]:
     """Yield the same as pairs under a title, of no more names than fit."""
     for title, _, pairs in _matrices(rows):
-        names = paired(pairs)
+        names = paired(pairs)[:_NAMES]
         yield title, {pair: row for pair, row in pairs.items() if set(pair) <= set(names)}
 
 
 def paired(pairs: Pairs) -> list[str]:
     """Return the names that have a row and a column."""
-    return _every(pairs)[:_NAMES]
-
-
-def _every(pairs: Pairs) -> list[str]:
     return list(dict.fromkeys(name for pair in pairs for name in pair))
 
 
@@ -219,7 +215,7 @@ def _waited(row: Measurement) -> bool:
 
 
 def _matrix(group: Sequence[Measurement], pairs: Pairs, title: str) -> Table:
-    names = _every(pairs)
+    names = paired(pairs)
     unit, shown = pair_cells(pairs)
     odd = {row.case.names for row, _ in _outliers(group) if _waited(row)}
     marked = {pair: f"{text.rstrip(''.join(_LEGEND))}!" if pair in odd else text

@@ -19,11 +19,6 @@ _WORDS = {"used": "used", "partly": "partly used", "not used": "not used"}
 _NOTHING = "nothing-to-diagnose"  # a note that is a part of the answer
 
 
-def verdict_line(found: Diagnosis) -> str:
-    """Return a name and its verdict."""
-    return f"{whose(found)}: {_WORDS[found.verdict]}"
-
-
 def whose(found: Diagnosis) -> str:
     """Return the entry that a diagnosis is of."""
     if found.interpreter is not None:
@@ -60,12 +55,11 @@ def _remarks(report: Report, result: Diagnosed) -> Iterator[str]:
 
 def sections(report: Report, result: Diagnosed, verbose: bool) -> Iterator[Section]:  # noqa: ARG001, FBT001
     """Yield a text for each name, and where its cause is explained."""
-    texts = [
-        Text(
-            tuple(finding_lines(found)), verdict_line(found), found.verdict, headed=True, gap=n > 0
-        )
-        for n, found in enumerate(result.diagnoses)
-    ]
+    texts = []
+    for n, found in enumerate(result.diagnoses):
+        title = f"{whose(found)}: {_WORDS[found.verdict]}"
+        lines = tuple(finding_lines(found))
+        texts.append(Text(lines, title, found.verdict, headed=True, gap=n > 0))
     remarks = Text(tuple(_remarks(report, result)), look="bold", gap=True)
     yield Section("diagnoses", (*texts, remarks))
 

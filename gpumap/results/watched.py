@@ -17,7 +17,7 @@ from gpumap.results.uses import of_use, used
 from gpumap.units import counted, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from gpumap.model import Report, Trace, Watched
 
@@ -36,7 +36,10 @@ def sections(report: Report, result: Watched, verbose: bool) -> Iterator[Section
     early = report.status in STOPPED  # it may have opened no context until then
     if not (result.traces or result.utilisation or report.verdicts or early):
         return
-    tables = list(traces(result.traces))
+    tables: list[Table] = []
+    for trace in result.traces:
+        several = len(result.traces) > 1
+        tables += _context(trace, f"context {trace.number}" if several else "trace")
     if result.utilisation is not None:
         refs = {device.id: str(device.ref) for device in report.devices}
         tables.append(used(result.utilisation, refs))
@@ -44,13 +47,8 @@ def sections(report: Report, result: Watched, verbose: bool) -> Iterator[Section
     yield from around(report, tables, stopped(report), bindings=contexts, verbose=verbose)
 
 
-def traces(found: Sequence[Trace]) -> Iterator[Table]:
-    """Yield three tables for each context that a program opened."""
-    for trace in found:
-        yield from _context(trace, f"context {trace.number}" if len(found) > 1 else "trace")
-
-
 def _context(trace: Trace, title: str) -> Iterator[Table]:
+    """Yield three tables for a context that a program opened."""
     found, refs = summary(trace), {b.device.id: str(b.device.ref) for b in trace.bindings}
     ran = [
         (ran.name, _place(ran), "yes" if ran.implicit else "-", *_sums(ran)) for ran in found.ran
