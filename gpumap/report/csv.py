@@ -46,7 +46,7 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
         cells = {"record": record.kind, "id": record.id, **about, "simulated": simulated}
         for figure in map(_figure, record.figures.items()) if record.figures else ({},):
             line = cells | figure
-            writer.writerow({key: _cell(line[key]) for key in line if key != PARAMS})
+            writer.writerow({key: cell(line[key]) for key in line if key != PARAMS})
     return stream.getvalue()
 
 
@@ -68,14 +68,10 @@ def text(value: str | None) -> str:
     return f"'{shown}" if start and start in _FORMULA and not _NUMBER.fullmatch(shown) else shown
 
 
-def number(value: float | bool | None) -> str:  # noqa: FBT001 - a cell's content
+def cell(value: str | float | bool | None) -> str:  # noqa: FBT001 - a cell's content
     """Return a number as exact as it is, a truth as true or false, None as nothing."""
-    if value is None:
-        return ""
+    if isinstance(value, str):
+        return text(value)
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(int(value) if isinstance(value, int) else float(value))
-
-
-def _cell(value: str | float | bool | None) -> str:  # noqa: FBT001 - a cell's content
-    return text(value) if isinstance(value, str) else number(value)
+    return "" if value is None else str(value)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from gpumap.escape import printable
-from gpumap.report.csv import number
 from gpumap.report.parts import Outcome, Record, Shown, unique
 
 if TYPE_CHECKING:
@@ -83,9 +82,9 @@ def _figures(test: Record) -> Iterator[tuple[str, str]]:
     """Yield figures, exact, with their intervals; but no answer's, which repeats one."""
     for name, figure in test.figures.items():
         if figure.unit and not figure.impossible:
-            value, low, high = map(number, (figure.value, figure.low, figure.high))
             unit = "" if figure.unit == "1" else f" {figure.unit}"
-            yield name, f"{value}{f' [{low}, {high}]' if figure.has_interval else ''}{unit}"
+            ends = f" [{figure.low}, {figure.high}]" if figure.has_interval else ""
+            yield name, f"{figure.value}{ends}{unit}"
 
 
 def _properties(parent: ET.Element, pairs: Iterable[tuple[str, str]]) -> None:

@@ -19,7 +19,7 @@ from gpumap.judge.exit_status import STATUS
 from gpumap.model import Diagnosis, Explanation, Finding, replace
 from gpumap.model.measurements import PHASES
 from gpumap.report import Style
-from gpumap.report.csv import number, text
+from gpumap.report.csv import cell, text
 from gpumap.results.shown import render
 
 
@@ -64,7 +64,7 @@ def of(report, record):
 
 @given(st.floats())
 def test_every_float_comes_back(value):
-    back = float(number(np.float64(value)))
+    back = float(cell(np.float64(value)))
     assert back == value or (math.isnan(back) and math.isnan(value))
 
 
