@@ -96,7 +96,7 @@ def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:
         return
     lacking = lacking_lanes(link)
     text = lacking or f"{link.width} of {link.max_width} lanes"
-    yield "link", _known(link.width, fit=not lacking), text
+    yield "link", "unfit" if lacking else "fit", text
 
 
 def by_nvml(device: Device) -> bool:
@@ -133,9 +133,9 @@ def _counters(facts: Mapping[str, Any]) -> Iterator[Item]:
         yield _errors(facts["ecc_errors"])
     if "remapped" in facts:
         rows = facts["remapped"]
-        bad = rows is not None and (rows[2] or rows[3])  # corrected, uncorrected, pending, failed
+        bad = rows and (rows[2] or rows[3])  # corrected, uncorrected, pending, failed
         text = "failed, or waits for a reset" if bad else "none failed or pending"
-        yield "remapped-rows", _known(rows, fit=not bad), "not readable" if rows is None else text
+        yield _item("remapped-rows", rows, text, fit=not bad)
     if "power_limit" in facts and "power_default" in facts:
         limit, default = facts["power_limit"], facts["power_default"]
         if limit is None or default is None:
@@ -145,15 +145,14 @@ def _counters(facts: Mapping[str, Any]) -> Iterator[Item]:
             yield "power", "fit" if limit >= default else "unfit", text
 
 
-def _known(value: Any, *, fit: bool) -> Fitness:
+def _item(what: str, value: Any, text: str, *, fit: bool) -> Item:
     if value is None:
-        return "cannot-tell"
-    return "fit" if fit else "unfit"
+        return what, "cannot-tell", "not readable"
+    return what, "fit" if fit else "unfit", text
 
 
 def _errors(count: int | None) -> Item:
-    shown = "an unknown number of" if count is None else str(count)
-    return "ecc", _known(count, fit=not count), f"{shown} uncorrected errors since boot"
+    return _item("ecc", count, f"{count} uncorrected errors since boot", fit=not count)
 
 
 def _xids(address: str | None, known: Health) -> Iterator[Item]:
@@ -170,15 +169,14 @@ def _xids(address: str | None, known: Health) -> Iterator[Item]:
 def _now(found: GpuHealth, known: Health) -> Iterator[Item]:
     """Yield what holds a device back at this moment, and who else is on it."""
     reasons = None if found.throttle is None else [r for r in found.throttle if r not in _HARMLESS]
-    text = "not readable" if reasons is None else ", ".join(reasons) or "nothing holds it back"
-    yield "throttle", _known(reasons, fit=not reasons), text
+    text = ", ".join(reasons or ()) or "nothing holds it back"
+    yield _item("throttle", reasons, text, fit=not reasons)
     processes = found.processes
-    listed = ", ".join(known.users(found))
     if not processes and found.hidden:
         yield "processes", "cannot-tell", f"{found.hidden} that this container does not show"
         return
-    text = "not readable" if processes is None else listed or "no other process"
-    yield "processes", _known(processes, fit=not processes), text
+    text = ", ".join(known.users(found)) or "no other process"
+    yield _item("processes", processes, text, fit=not processes)
 
 
 if __name__ == "__main__":
