@@ -76,17 +76,13 @@ class Cause(NamedTuple):
 @cache
 def table() -> Mapping[str, Cause]:
     """Return every cause by its code: its rule, and its texts of causes.toml."""
-
-    def read(tables: Mapping[str, Any]) -> Mapping[str, Cause]:
-        result = {}
-        for code, texts in tables.items():
-            # those of frameworks test facts, and no name of a map
-            other = Rule("not used", lambda *_: None, _EXITS.get(code, Exit.NO))
-            texts["source"] = texts["source"].format_map(_CITED)
-            result[code] = Cause(code, RULES.get(code, other), **texts)
-        return result
-
-    return shipped("gpumap.doctor", "causes.toml", read)
+    result = {}
+    for code, texts in shipped("gpumap.doctor", "causes.toml", dict[str, Any]).items():
+        # those of frameworks test facts, and no name of a map
+        other = Rule("not used", lambda *_: None, _EXITS.get(code, Exit.NO))
+        texts["source"] = texts["source"].format_map(_CITED)
+        result[code] = Cause(code, RULES.get(code, other), **texts)
+    return result
 
 
 def page(cause: Cause) -> Topic:

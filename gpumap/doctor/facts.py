@@ -237,6 +237,7 @@ class Facts:
         raw = {
             k: ", ".join(map(str, v)) if isinstance(v, list) else str(v)
             for k, v in self.raw.items()
+            if v is not None
         }
         (package, version_), command = self.package, self.text("install_command", "command").lower()
         known = {

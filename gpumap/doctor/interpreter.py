@@ -150,7 +150,7 @@ def metadata(python: Interpreter, framework: str) -> dict[str, Any]:
     names = {name for name in tables()["packages"][framework].split() if name in python.packages}
     required = {r for name in names for r in _required(python.packages[name].requires)}
     jax = python.packages["jax"].requires if "jax" in python.packages else ()
-    facts = {
+    return {
         "framework": framework,
         "packages": {each.name: each.version for each in python.packages.values()},
         "packages_complete": True,
@@ -160,7 +160,6 @@ def metadata(python: Interpreter, framework: str) -> dict[str, Any]:
         "requires_missing": sorted(required - set(python.packages)),
         "jaxlib_least": next((m[1] for r in jax if (m := _LEAST.match(r))), None),
     }
-    return {key: value for key, value in facts.items() if value not in (None, [])}
 
 
 def _required(lines: Iterable[str]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from gpumap.files import shipped
 from gpumap.text import nearest as nearest_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 # Each kind, in the order of the list, and its heading.
 KINDS = {
@@ -60,16 +60,13 @@ def table() -> tuple[Topic, ...]:
 @cache
 def read(file: str) -> tuple[Topic, ...]:
     """Return the topics of a file, in its order."""
-
-    def topics(tables: Mapping[str, Any]) -> tuple[Topic, ...]:
-        return tuple(
-            Topic(name, kind, texts) if isinstance(texts, str) else Topic(name, kind, **texts)
-            for kind in KINDS
-            for name, texts in tables.get(kind, {}).items()
-        )
-
     folder = "model" if file == "metrics" else "explain"  # the schema has metrics too
-    return shipped(f"gpumap.{folder}", f"{file}.toml", topics)
+    tables = shipped(f"gpumap.{folder}", f"{file}.toml", dict[str, Any])
+    return tuple(
+        Topic(name, kind, texts) if isinstance(texts, str) else Topic(name, kind, **texts)
+        for kind in KINDS
+        for name, texts in tables.get(kind, {}).items()
+    )
 
 
 def every() -> tuple[Topic, ...]:
