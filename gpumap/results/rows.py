@@ -30,11 +30,8 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
     requested = shown(report)
     mixed = any("+" in row.case.backend for row in requested)
 
-    def heading(row: Measurement, *, whole: bool) -> tuple[str, str]:
-        return _heading(row.case, "mixed" if mixed else row.case.backend, whole=whole)
-
     for whole in (False, True) if verbose else (False,):
-        for (bench, title), found in groupby(requested, partial(heading, whole=whole)):
+        for (bench, title), found in groupby(requested, partial(_heading, mixed, whole)):
             spec, group = loaded(bench), list(found)
             if spec.side_by_side and not whole:
                 yield _copies(title, group, spec, report.fits, verbose=verbose)
@@ -95,12 +92,12 @@ def tabled(case: Case) -> bool:
     return bool(spec.columns) and case.name not in spec.aside
 
 
-def _heading(case: Case, backend: str, *, whole: bool) -> tuple[str, str]:
-    spec = loaded(case.bench)
+def _heading(mixed: bool, whole: bool, row: Measurement) -> tuple[str, str]:  # noqa: FBT001
+    case, spec = row.case, loaded(row.case.bench)
+    backend = "mixed" if mixed else case.backend
     if spec.side_by_side and not whole:
         return case.bench, backend
-    title = spec.title
-    return case.bench, f"{case.bench if title is None else title(case)}, {backend}"
+    return case.bench, f"{spec.title(case) if spec.title else case.bench}, {backend}"
 
 
 def _remarks(group: Sequence[Measurement], spec: BenchmarkSpec, *, verbose: bool) -> Iterator[str]:
