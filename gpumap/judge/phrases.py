@@ -7,17 +7,15 @@ confidence interval of the run.
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
-from gpumap.files import shipped
 from gpumap.model import Estimate, Headline
 from gpumap.model.maps import UNITS
 from gpumap.text import cut, middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Sized
+    from collections.abc import Iterable, Sequence, Sized
 
     from gpumap.model import Binding, Level, Report, Verdict
 
@@ -33,12 +31,6 @@ _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
 _TIMES_LONGER = 3
 _DEFAULT = 12  # seconds of budget, that of the quickest benchmark: less seldom answers
-
-
-@cache
-def texts(of: str) -> Mapping[str, str]:
-    """Return the texts on programs: `limits` of their speed-up; why what they use is `unseen`."""
-    return shipped("gpumap.judge", "programs.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
 
 
 class About(NamedTuple):

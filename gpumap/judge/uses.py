@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from gpumap.judge.phrases import FEW, answer, capital, every, percent, texts, verb
+from gpumap.files import shipped
+from gpumap.judge.phrases import FEW, answer, capital, every, percent, verb
 from gpumap.text import ended, middle
 from gpumap.units import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpumap.model import Headline, Level, Report, Use, Utilisation
 
 _IDLE = 0.5  # of the time
+
+
+@cache
+def texts(of: str) -> Mapping[str, str]:
+    """Return the texts on programs: `limits` of their speed-up; why what they use is `unseen`."""
+    return shipped("gpumap.judge", "programs.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
 
 
 def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:

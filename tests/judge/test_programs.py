@@ -9,7 +9,6 @@ from gpumap import model
 from gpumap.engine.estimates import located, ratio
 from gpumap.judge import scaling, traces
 from gpumap.judge import uses as judge_uses
-from gpumap.judge.phrases import texts
 
 ONE = (2.0, 2.0)  # seconds of a run, and what its core worked
 NOISE = (1.0, 1.005, 0.995, 1.01, 0.99, 1.002)
@@ -79,7 +78,7 @@ def test_one_cause_is_found_by_elimination(cause, args, others):
     assert found.cause == cause
     assert re.fullmatch(r"[A-Z].*\.", scaling.sentence(found))
     assert "{" not in scaling.sentence(found)
-    assert cause in texts("limits")
+    assert cause in judge_uses.texts("limits")
 
 
 def test_where_the_work_grows_with_the_names_equal_times_are_the_same_work():
@@ -131,12 +130,12 @@ def test_the_answer_names_what_was_not_used_first(uses, level, text):
     assert said(*uses) == (level, text)
 
 
-@pytest.mark.parametrize("why", sorted(texts("unseen")))
+@pytest.mark.parametrize("why", sorted(judge_uses.texts("unseen")))
 def test_what_cannot_be_told_says_why_and_never_not_used(why):
     unknown = model.Use("dev0", "cuda:0", "unknown", why, busy=0.4)
     level, text = said(GOOD, unknown)
     assert level == "untrusted"
-    first = f"Cannot tell whether dev0 was used: {texts('unseen')[why]}."
+    first = f"Cannot tell whether dev0 was used: {judge_uses.texts('unseen')[why]}."
     assert text == f"{first} Busy: dev0 93 % of 42.0 s."  # and what is known follows
     level, text = said(unknown, model.Use("dev1", "cuda:1", "not-used"))
     assert level == "below"
