@@ -17,6 +17,7 @@ from gpumap.judge.phrases import (
     sentence,
     value,
 )
+from gpumap.judge.uses import texts
 from gpumap.text import middle
 from gpumap.units import counted
 
@@ -30,18 +31,6 @@ _BUSY = "cpu-contention"
 _CEILING = "over-ceiling"
 _WRONG = ("wrong-data", _CEILING, "diverged")
 _NO_CAUSE = (_BUSY, "unexplained")
-_SHORT = {
-    "shared-hardware": "the names share one device",
-    "launch-bound": "launching takes the time; use a larger --size",
-    "serialised": "the devices take turns",
-    "synchronisation": "the host waits between calls",
-    "too-little-work": "there is too little work in a call; use a larger --size",
-    "shared-link": "they share a link or memory",
-    "half-duplex": "the link carries one way at a time",
-    "host-faster": "the host is faster",
-    "odd-pair": "pairs of its sort are faster",
-    "slow-link": "its link could carry more",
-}
 
 
 def requested_rows(rows: Iterable[Measurement]) -> list[Measurement]:
@@ -88,7 +77,7 @@ def because(row: Measurement) -> str:
     if why == "unequal-devices":
         times = figures["slowest"].value / figures["fastest"].value
         return f"one device takes {times:.1f} times as long"
-    return _SHORT.get(why, why)
+    return texts("causes").get(why, why)
 
 
 def doubtful(report: Report, row: Measurement, metric: str) -> Headline | None:

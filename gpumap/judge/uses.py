@@ -20,8 +20,8 @@ _IDLE = 0.5  # of the time
 
 @cache
 def texts(of: str) -> Mapping[str, str]:
-    """Return the texts on programs: `limits` of their speed-up; why what they use is `unseen`."""
-    return shipped("gpumap.judge", "programs.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
+    """Return texts by their codes: `limits` and `unseen` of programs, `causes` of rows."""
+    return shipped("gpumap.judge", "texts.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
 
 
 def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:
