@@ -206,11 +206,11 @@ def _other_failure(_: Evidence, named: MapName) -> Texts | None:
 def _memory_full(_: Evidence, named: MapName) -> Texts | None:
     if (full := failed(named, *_FULL)) is not None:
         return full
-    free = named.device.memory_free if named.device else None
-    if free is None or free >= _LITTLE:
+    device = named.device
+    if device is None or device.memory_free is None or device.memory_free >= _LITTLE:
         return None
-    total = named.device.memory_total if named.device else None
-    return {"what": f"{units.memory(free)} of {units.memory(total)} are free"}
+    free, total = map(units.memory, (device.memory_free, device.memory_total))
+    return {"what": f"{free} of {total} are free"}
 
 
 def _gpu_busy(known: Evidence, named: MapName) -> Texts | None:

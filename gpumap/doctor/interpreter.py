@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 STARTING = 5.0  # seconds for an interpreter to describe itself
 _ANSWER = 1 << 18  # characters of an answer that are read
-_TEXT, _LIST = 2000, 200  # characters and entries of one fact
 _PRINTED = 40  # lines of a library's output in the facts, at its beginning and at its end
 _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
 _KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
@@ -198,24 +197,15 @@ def _answer(python: Interpreter, env: Mapping[str, str], limit: float, name: str
 
 
 def _facts(answer: str) -> dict[str, Any]:
-    """Return the facts of complete lines, of limited size; those of unknown kind are ignored."""
+    """Return the facts of complete lines; those of unknown kind are ignored."""
     every = tables()["answers"].items()
     kinds = {key: _KINDS[kind] for kind, keys in every for key in keys.split()}
     result: dict[str, Any] = {}
     for line in answer[:_ANSWER].splitlines():
         with suppress(ValueError, RecursionError, AttributeError):
             facts = json.loads(line).items()
-            result |= {key: _limit(it) for key, it in facts if isinstance(it, kinds.get(key, ()))}
+            result |= {key: it for key, it in facts if isinstance(it, kinds.get(key, ()))}
     return result
-
-
-def _limit(value: Any) -> Any:
-    """Return a fact of a bounded size: a text, or a list of texts and of mappings of texts."""
-    if isinstance(value, list):
-        return [_limit(each) for each in value[:_LIST] if not isinstance(each, list)]
-    if isinstance(value, dict):
-        return {key: str(text)[:_TEXT] for key, text in list(value.items())[:_LIST]}
-    return value[:_TEXT] if isinstance(value, str) else value
 
 
 def _program() -> str:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     Put = Callable[..., None]
 
-LONGEST = 2000  # characters of a text
-
 
 def main(what: str, number: int) -> None:
     """Write facts to a descriptor, a line each as they come."""
@@ -28,9 +26,8 @@ def main(what: str, number: int) -> None:
     pid = os.getpid()
 
     def put(**facts: Any) -> None:
-        facts = {k: v[:LONGEST] if isinstance(v, str) else v for k, v in facts.items()}
         if os.getpid() == pid:  # not what a library forks
-            out.write(json.dumps(facts, default=lambda each: str(each)[:LONGEST]) + "\n")
+            out.write(json.dumps(facts, default=str) + "\n")
 
     warnings.simplefilter("always", UserWarning)
     warnings.formatwarning = lambda message, *_, **__: f"{message}\n"  # on stderr, as all it says
@@ -143,7 +140,7 @@ def onnxruntime(put: Put, onnxruntime: Any) -> None:
             library = os.path.join(folder, f"libonnxruntime_providers_{name}.so")  # noqa: PTH118 - as above
             ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
     except OSError as error:
-        put(is_available=False, dlopen_errors=[str(error)[:LONGEST]])
+        put(is_available=False, dlopen_errors=[str(error)])
         return
     put(loads=True)
 
