@@ -33,14 +33,9 @@ def sections(
         yield from mapped.sections(report.bindings)
         yield Section("plan", (Text(tuple(_plan(report, result)), "Plan", gap=True),))
     else:
-        tables = (*_tables(report, verbose), *after)
+        ranked = [ranks.table(report.ranks)] if report.ranks else []
+        tables = (*ranked, *rows.tables(report, verbose=verbose), *after)
         yield from around(report, tables, method(report), verbose=verbose)
-
-
-def _tables(report: Report, verbose: bool) -> Iterator[Table]:  # noqa: FBT001
-    if report.ranks:
-        yield ranks.table(report.ranks)
-    yield from rows.tables(report, verbose=verbose)
 
 
 def _plan(report: Report, result: Measured) -> Iterator[str]:

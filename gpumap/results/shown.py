@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpumap.model import Problem, Report, Verdict
     from gpumap.report import Style
+    from gpumap.results import ResultSpec
 
 
 def render(format_: str, report: Report, style: Style) -> str:
@@ -42,7 +43,7 @@ def shown(report: Report) -> Shown:
         in_sections=spec.in_sections,
         sections=partial(spec.sections, report, result),
         charts=partial(spec.charts, report, result),
-        records=partial(_records, report),
+        records=partial(_records, report, spec),
         machine=partial(_machine, report),
     )
 
@@ -62,7 +63,7 @@ def _machine(report: Report) -> Iterator[tuple[str, str]]:
         yield "fingerprint", found.hash
 
 
-def _records(report: Report) -> Iterator[Record]:
+def _records(report: Report, spec: ResultSpec) -> Iterator[Record]:
     """Yield the answer with the test of the run, what is of the result, verdicts and errors."""
     head = report.headline
     cells = {"status": head.level, "reason": head.text} if head else {}
@@ -70,7 +71,6 @@ def _records(report: Report) -> Iterator[Record]:
                  f"gpumap {report.kind}")  # fmt: skip
     for line in warnings(report):
         yield Record("warning", cells={"reason": line})
-    spec = spec_of(report)
     yield from spec.records(report, report.result)
     for verdict, outcome in zip(report.verdicts, of_verdicts(report), strict=True):
         hints = (p.diagnostic.hint for p in report.errors if _is_of(p, verdict))
