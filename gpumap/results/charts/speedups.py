@@ -32,7 +32,10 @@ def drawn(report: Report) -> Iterator[Chart]:
     for bench, group in groups.items():
         backends = {row.case.backend for row in group}
         of = f", {backends.pop()}" if len(backends) == 1 else ""
-        yield _chart(f"Speed-up of {bench}{of}", _side_by_side(group))
+        ordered = _side_by_side(group)
+        draw = partial(_draw, ordered[:_MOST], _names([row.case for row in ordered]))
+        title = titled(f"Speed-up of {bench}{of}", _MOST, len(ordered))
+        yield Chart(title, _HIGH * min(len(ordered), _MOST) + 4 * LINE, draw)
 
 
 def _side_by_side(rows: Sequence[Measurement]) -> list[Measurement]:
@@ -40,13 +43,6 @@ def _side_by_side(rows: Sequence[Measurement]) -> list[Measurement]:
     same = [(row.case.name, row.case.names, sorted(row.case.params.items())) for row in rows]
     order = sorted(range(len(rows)), key=lambda n: same.index(same[n]))
     return [rows[n] for n in order]
-
-
-def _chart(title: str, group: Sequence[Measurement]) -> Chart:
-    rows = group[:_MOST]
-    draw = partial(_draw, rows, _names([row.case for row in group]))
-    title = titled(title, _MOST, len(group))
-    return Chart(title, _HIGH * len(rows) + 4 * LINE, draw)
 
 
 def _names(cases: Sequence[Case]) -> list[str]:
