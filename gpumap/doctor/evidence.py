@@ -130,13 +130,6 @@ def failed(named: MapName, *codes: str) -> Texts | None:
     return {"what": failure.text} if failure is not None and failure.code in codes else None
 
 
-def lacking_lanes(link: LinkState) -> str | None:
-    """Return how many lanes a link uses, if those are fewer than it could; None: all are in use."""
-    if link.width and link.max_width and link.width < link.max_width:
-        return f"{link.width} of {link.max_width} lanes"
-    return None
-
-
 def problem(found: Diagnostic, fix: str = "") -> Texts:
     """Return a diagnostic as a sign, with another fix where it has none."""
     return {"what": found.message, "fix": found.hint or fix}

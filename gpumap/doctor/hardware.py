@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.evidence import Rule, failed, lacking_lanes, problem
+from gpumap.doctor.evidence import Rule, failed, problem
 from gpumap.errors import Exit
 from gpumap.machine.cuda import VARIABLE, explain, no_driver
 from gpumap.machine.nvml import nameable
@@ -332,8 +332,9 @@ def _numa(known: Evidence, named: MapName) -> Texts | None:
 
 def _narrow(known: Evidence, named: MapName) -> Texts | None:
     link = known.links.get(named.device.id) if named.device else None
-    what = link and lacking_lanes(link)
-    return {"device": named.requested, "what": what} if what else None
+    if link is None or not link.width or link.width >= (link.max_width or 0):
+        return None
+    return {"device": named.requested, "what": f"{link.width} of {link.max_width} lanes"}
 
 
 MACHINE = {

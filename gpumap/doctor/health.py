@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.probe import answering, own_module, run_child
-from gpumap.doctor.evidence import Health, lacking_lanes
+from gpumap.doctor.evidence import Health
 from gpumap.doctor.fixes import fixed
 from gpumap.machine.cuda import driver
 from gpumap.machine.kernel_log import records, xids
@@ -23,10 +23,10 @@ from gpumap.model.io import typed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from gpumap.doctor.requirements import Requirements
+    from gpumap.doctor.requirements import Item, Requirements
     from gpumap.machine.nvml import GpuHealth
     from gpumap.machine.topology import Tree
-    from gpumap.model import Binding, Device, Fitness, LinkState
+    from gpumap.model import Binding, Device, LinkState
 
 # Xid errors that a faulty program causes, and no faulty device (NVIDIA, "XID Errors").
 _OF_PROGRAMS = frozenset((13, 31, 43, 45, 68))
@@ -86,17 +86,12 @@ def checks(
         yield from (fixed(FitnessCheck(*item, name=binding.name)) for item in every)
 
 
-Item = tuple[str, "Fitness", str]
-
-
 def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:
     """Yield whether a link has all of its lanes."""
     link = links.get(device.id)
-    if link is None or link.width is None or link.max_width is None:
-        return
-    lacking = lacking_lanes(link)
-    text = lacking or f"{link.width} of {link.max_width} lanes"
-    yield "link", "unfit" if lacking else "fit", text
+    if link is not None and link.width and link.max_width:
+        text = f"{link.width} of {link.max_width} lanes"
+        yield _item("link", link.width, text, fit=link.width >= link.max_width)
 
 
 def by_nvml(device: Device) -> bool:
