@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gpumap.model.judging import Verdict
     from gpumap.model.maps import ContextMap, MapText
     from gpumap.model.measurements import Fit, Measurement
-    from gpumap.model.results import Result
+    from gpumap.model.results import Measured, Result
 
 Ended = Literal[0, 1, 2, 3, 4, 5, 70, 124, 130]
 Level = Literal["good", "below", "untrusted", "failed"]  # of which the worst one stands last
@@ -126,6 +126,13 @@ class Report(NamedTuple):
     errors: tuple[Problem, ...] = ()
     headline: Headline | None = None  # None: it is not finished
     version: str | None = None  # of the gpumap that wrote it, where it was read; else this one's
+
+    @property
+    def measured(self) -> Measured:
+        """What was measured; nothing of a command that measures nothing."""
+        from gpumap.model.results import Measured
+
+        return self.result if isinstance(self.result, Measured) else Measured()
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
