@@ -41,9 +41,7 @@ def test_what_bears_the_name_is_never_passed_over(tmp_path, make):
 
 
 @pytest.mark.parametrize(("text", "place"), [
-    ("map = dev0", "(at line 1, column 7)"), ("a = 1\na = 2\n", "(at line 2, column 6)"),
-    ('a = "\x1b[2J"', "(at line 1, column 6)"), ("a = " + "9" * 5000, ""),
-    ("a = " + "[" * 5000, ""),
+    *TABLES["no_toml"], *((f"a = {character * 5000}", "") for character in "9["),
 ])  # fmt: skip
 def test_what_is_no_toml_is_said_with_its_place(tmp_path, text, place):
     path = tmp_path / "gpumap.toml"
@@ -88,24 +86,10 @@ def state(kind, mode, user=OWN, group=None):
     return os.stat_result((mode, 1, 1, 1, user, os.getegid() if group is None else group, *[0] * 4))
 
 
-@pytest.mark.parametrize(("found", "safe"), [
-    (state("file", 0o644), True),
-    (state("file", 0o644, 0), True),
-    (state("file", 0o646), False),
-    (state("file", 0o664, group=65533), False),
-    (state("file", 0o664, 0, 0), True),  # root's own group
-    (state("folder", 0o755), True),
-    (state("folder", 0o757), False),
-    (state("folder", 0o775, group=65533), False),
-    (state("folder", 0o1777, 0), True),  # /tmp
-    (state("folder", 0o1777, 65533), False),  # its owner may do what he likes
-    (state("link", 0o777), True),
-    (state("link", 0o777, 65533), False),
-    (state("file", 0o444, 65533), False),
-])  # fmt: skip
+@pytest.mark.parametrize(("found", "safe"), TABLES["who_else_can_write"])
 def test_who_else_can_write(found, safe):
     """Root and this user may; a user's own group is that user; a sticky folder is no way."""
-    assert safe == (others(found) is None)
+    assert safe == (others(state(*found)) is None)
 
 
 @pytest.mark.parametrize(("what", "mode"), [("b/x.toml", 0o646), ("a", 0o757), ("b", 0o757)])

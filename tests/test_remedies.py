@@ -50,10 +50,7 @@ def test_a_device_that_is_there_under_another_kind_is_named(tmp_path):
     assert remedy(Kind.XPU, probes, tmp_path, "linux").endswith("whl/xpu")
 
 
-@pytest.mark.parametrize(("file", "vendor", "shown"), [
-    ("dev/nvidiactl", "nvidia", False), ("dev/kfd", "amd", False), ("dev/dxg", "intel", False),
-    ("dev/nvidiactl", "amd", True), ("dev/kfd", "nvidia", True),
-])  # fmt: skip
+@pytest.mark.parametrize(("file", "vendor", "shown"), TABLE["drivers"])
 def test_a_driver_speaks_for_the_gpus_of_its_own_vendor(tmp_path, file, vendor, shown):
     """A bus may be hidden, or the GPU be off it; that tells nothing of another vendor's."""
     root = bus(tmp_path, [])
@@ -62,12 +59,7 @@ def test_a_driver_speaks_for_the_gpus_of_its_own_vendor(tmp_path, file, vendor, 
     assert no_gpu(Tree(root), VENDORS[vendor]) == shown
 
 
-@pytest.mark.parametrize(("kind", "version", "word"), [
-    ("rocm", "2.13.0+cpu", "ROCm"), ("xpu", "2.13.0+cu130", "XPU"),
-    ("cuda", "2.13.0+rocm7.2", "CUDA"),
-    ("cuda", "2.13.0+cu126", None), ("rocm", "2.13.0", None), ("rocm", "2.13.0+git1a", None),
-    ("mps", "2.13.0+cpu", None), ("cpu", "2.13.0+cpu", None),
-])  # fmt: skip
+@pytest.mark.parametrize(("kind", "version", "word"), TABLE["builds"])
 def test_a_build_for_another_kind_is_why_there_is_no_device(kind, version, word):
     """Where its version names no build that is known, nothing is claimed."""
     said = other_build(Kind(kind), Probe("torch", usable=True, version=version))

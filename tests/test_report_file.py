@@ -15,6 +15,7 @@ from report import made_reports
 from report.made_reports import EVERY
 from report_schema import validate
 from saved_reports import signed, written
+from tables import table
 
 from gpumap import model
 from gpumap.errors import SourceError
@@ -23,6 +24,7 @@ from gpumap.parse import parse_map
 from gpumap.report import Style
 from gpumap.results.shown import render
 
+TABLE = table(__file__)
 AGAIN = "measure again with --output FILE.json"
 ANY = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
@@ -155,17 +157,7 @@ def test_another_layout_is_no_edit_and_a_key_more_is_passed_over(tmp_path):
     assert io.written(io.read(put(tmp_path, signed(tree)))) == written("dot").text
 
 
-ROW = ("result", "measurements", 3)
-
-
-@pytest.mark.parametrize(("path", "value", "said"), [
-    ((*ROW, "status"), "fine", "Invalid enum value 'fine'"),
-    ((*ROW, "case", "bindings", 0, "device"), "cuda:9", "no device of the report is"),
-    ((*ROW, "samples", "blocks", 0), -1, "Expected `int` >= 0"),
-    (("devices", 0, "ref"), "cuda:0", "this is not how a map writes a device"),
-    (("headline", "text"), "x" * 100_000, "Expected `str` of length <= 200"),
-    ((*ROW, "metrics", "time", "low"), None, "nonfinite is allowed with null only"),
-])  # fmt: skip
+@pytest.mark.parametrize(("path", "value", "said"), TABLE["nouns"])
 def test_nouns_that_no_gpumap_writes_are_refused_with_their_place(tmp_path, path, value, said):
     """Though the digest is right: a type, a closed list, a device."""
     tree = written("dot").tree
@@ -190,16 +182,9 @@ def test_another_version_is_refused(tmp_path, version):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("", "it is not JSON: Expecting value: line 1 column 1 (char 0)"),
-    ('{"tool": ]', "it is not JSON: Expecting value: line 1 column 10 (char 9)"),
-    ('{"tool": {}}}', "it is not JSON: Extra data: line 1 column 13 (char 12)"),
-    ("[" * 1_000_000, "its brackets are nested too deeply"),
-    ('{"tool": {"name": "gpumap", "x": ' + "[" * 100_000, "its brackets are nested too deeply"),
-    ('{"a": [1, {"b": NaN}]}', "it is JSON, but no report of gpumap"),
-    ("{}", "it is JSON, but no report of gpumap"), ("[]", "it is JSON, but no report of gpumap"),
-    ("[1e400]", "it is JSON, but no report of gpumap"),
-    ('{"tool": "gpumap"}', "it is JSON, but no report of gpumap"),
-    ('{"tool": {"name": "hyperfine"}, "results": []}', "it is JSON, but no report of gpumap"),
+    *TABLE["no_report"],
+    *((f"{start}{'[' * 1_000_000}", "its brackets are nested too deeply")
+      for start in ("", '{"tool": {"name": "gpumap", "x": ')),
 ], ids=lambda text: text[:12])  # fmt: skip
 def test_what_is_no_report_is_refused(tmp_path, text, message):
     """By what it is instead; where that has a place, with it."""

@@ -3,6 +3,7 @@
 import pytest
 from commands.scripts import script
 from refusals import refusal
+from tables import table
 
 from gpumap.backends import DEFAULTS
 from gpumap.backends.base import Host
@@ -13,6 +14,7 @@ from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 from gpumap.parse import parse_map
 from gpumap.resolve import default_map, resolve, resolve_all
 
+TABLE = table(__file__)
 UUID = "GPU-12345678-9abc-def0-1234-56789abcdef0"
 
 
@@ -23,7 +25,6 @@ def topology(*cores, quota=None, pinnable=True):
 
 
 FOUR = topology((0,), (1,), (2,), (3,))
-OTHER = {"ref": "opencl0:0", "type": "other"}
 
 
 @pytest.fixture
@@ -87,11 +88,7 @@ def of_libraries(**more):
     )
 
 
-@pytest.mark.parametrize(("pygpu", "backends", "code", "severity"), [
-    ({"hardware": "gpu:a"}, ["cupy", "pygpu"], "left-out", "note"),
-    ({"hardware": "gpu:b"}, ["cupy", "pygpu"], "other-hardware", "warning"),
-    ({"reason": "not installed"}, ["cupy"], "left-out", "note"),
-])  # fmt: skip
+@pytest.mark.parametrize(("pygpu", "backends", "code", "severity"), TABLE["pygpu"])
 def test_every_usable_backend_is_tried_side_by_side(pygpu, backends, code, severity):
     """That they drive other hardware is told with each; so is who is left out."""
     every = resolve_all(parse_map("a->cuda0"), of_libraries(**pygpu))
@@ -250,15 +247,9 @@ def test_a_backend_that_drives_another_kind():
         Inventory(Host({}, FOUR), "x\x1b")
 
 
-@pytest.mark.parametrize(("text", "machine", "said"), [
-    ("a->cpu0;b->cpu1", topology((0,), (1,)), []),
-    # cpu0 and cpu2 are two threads of one core; cpu1 is another core
-    ("a->cpu0;b->cpu2;c->cpu1", topology((0, 2), (1, 3)), ["a, b"]),
-    # `cpu` overlaps every cpuN, core by core
-    ("all->cpu;a->cpu0;b->cpu1", topology((0,), (1,)), ["all, a", "all, b"]),
-])  # fmt: skip
-def test_names_of_one_core_share_it(text, machine, said):
-    found = notes(text, Inventory(Host({}, machine)))
+@pytest.mark.parametrize(("text", "cores", "said"), TABLE["shared"])
+def test_names_of_one_core_share_it(text, cores, said):
+    found = notes(text, Inventory(Host({}, topology(*cores))))
     assert [note.message.partition(" share hardware (core:")[0] for note in found] == said
 
 
@@ -290,23 +281,14 @@ def test_what_the_map_leaves_unused(fake):
     assert found.message.endswith(": cuda1, cuda2, opencl0:1")
 
 
-@pytest.mark.parametrize(("devices", "text"), [
-    (["cpu0", "cuda1", "opencl0:0", "cuda0"], "dev0->cuda1;dev1->cuda0"),
-    (["opencl0:0", "tpu0", "rocm0", "mps"], "dev0->rocm0;dev1->mps;dev2->tpu0"),
-    (["cpu0", OTHER, "opencl1:0", "opencl1:1"], "dev0->opencl1:0;dev1->opencl1:1"),
-    (["cpu0", "cpu1", OTHER], "dev0->cpu0;dev1->cpu1"),
-])  # fmt: skip
+@pytest.mark.parametrize(("devices", "text"), TABLE["default_of_devices"])
 def test_the_default_is_every_accelerator_else_every_gpu_of_opencl_else_cores(fake, devices, text):
     """Where there is one, nothing else is mapped; a CPU that OpenCL drives is no GPU."""
     found = default_map(fake(*devices))
     assert found.text == str(found) == text
 
 
-@pytest.mark.parametrize(("cores", "text"), [
-    ([(0, 1)], "dev0->cpu0"), ([(0,), (1,), (2,)], "dev0->cpu0;dev1->cpu1"),
-    ([(0, 2), (1, 3)], "dev0->cpu0;dev1->cpu1"), ([(5,), (9,)], "dev0->cpu0;dev1->cpu1"),
-    ([(4, 5), (8, 9)], "dev0->cpu0;dev1->cpu2"),
-])  # fmt: skip
+@pytest.mark.parametrize(("cores", "text"), TABLE["default_of_cores"])
 def test_else_one_name_for_each_physical_core_at_most_two(cores, text):
     """A cpu's number is its place in the mask, not the system's; siblings are one core."""
     inventory = Inventory(Host({}, topology(*cores)), "numpy")

@@ -5,14 +5,16 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tables import table
 from threadpoolctl import threadpool_info
 
 import gpumap
 from gpumap.cli import parameters
-from gpumap.errors import AbsentError, GpumapError, QuestionError, Span, TimedOut, WrongDataError
+from gpumap.errors import AbsentError, GpumapError, QuestionError, Span, WrongDataError
 from gpumap.model import Report
 from gpumap.running import _given
 
+TABLE = table(__file__)
 CORES = "a->cpu0;b->cpu1"
 SMALL = {"batch_per_device": 32, "budget": "0.3s"}
 
@@ -40,12 +42,7 @@ def test_a_report_comes_back():
     assert (rows[0].status, rows[-1].case.params["rule"]) == ("ok", "bsp")
 
 
-@pytest.mark.parametrize(("name", "value", "words"), [
-    ("quiet", True, ["--quiet"]), ("quiet", False, []), ("model", False, ["--no-model"]),
-    ("learn", None, []), ("batch_per_device", 32, ["--batch-per-device=32"]),
-    ("limit", ["a<1s", "b<1s"], ["--limit=a<1s", "--limit=b<1s"]),
-    ("size", [64, 128], ["--size=64,128"]),
-])  # fmt: skip
+@pytest.mark.parametrize(("name", "value", "words"), TABLE["words"])
 def test_an_option_is_given_as_the_command_line_has_it(name, value, words):
     """A flag, a flag with a no, and a list: item by item, or joined by commas."""
     params = parameters(("bench", "dot")) | parameters(("transfer-cost",))
@@ -65,18 +62,12 @@ def test_nothing_of_the_current_folder_is_run():
 
 
 @pytest.mark.parametrize(("kind", "options", "error", "said"), [
-    ("trains", {}, QuestionError, '"trains"'), (None, {}, QuestionError, '"None"'),
-    ("dot", {"size": True}, QuestionError, "size takes a value, not True"),
-    ("dot", {"map": "a->cpu0\0"}, QuestionError, "an option cannot be passed on: embedded null"),
-    ("dot", {"size": "1" * (1 << 20)}, GpumapError, "gpumap cannot be started: "),
-    ("train", {"rules": "bsp"}, QuestionError, "'--rules'"),
-    ("train", {"map": "a->cpu9999"}, AbsentError, "cpu9999"),
-    ("train", {"timeout": "0.7s", "budget": "30s"}, TimedOut, "0.7 s"),
+    *TABLE["raised"], ("dot", {"size": "1" * 2**20}, "GpumapError", "gpumap cannot be started: "),
 ])  # fmt: skip
 def test_what_cannot_be_measured_is_raised(kind, options, error, said):
-    with pytest.raises(error) as raised:
+    with pytest.raises(GpumapError) as raised:
         gpumap.run_benchmark(kind, **{"map": CORES, **SMALL, **options})
-    assert type(raised.value) is error
+    assert type(raised.value).__name__ == error
     assert said in str(raised.value)
     assert "Traceback" not in str(raised.value)
 

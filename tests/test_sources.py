@@ -60,9 +60,7 @@ def test_an_empty_map_that_was_given_is_an_empty_map(tmp_path, given, found):
     assert find(tmp_path, env, **given) == (found or setting)
 
 
-@pytest.mark.parametrize("given", [
-    {"argument": "", "option": ""}, {"argument": "@gone", "option": "a"},
-])  # fmt: skip
+@pytest.mark.parametrize("given", TABLE["twice"])
 def test_two_at_once_are_an_error(tmp_path, given):
     """Of argument and --map only one may be there, also if it is empty."""
     said = refusal(QuestionError, find, tmp_path, **given).message
@@ -151,10 +149,7 @@ def test_theanorc_is_read_as_theano_reads_it(tmp_path, content, text):
     assert expected == find(tmp_path, {"HOME": str(tmp_path)})
 
 
-@pytest.mark.parametrize(("content", "line"), [
-    ("contexts = a->cuda0", 1), ("[global]\n[global]\n", 2),
-    ("[global]\ncontexts = a\ncontexts = b\n", 3), ("[global]\n\nnonsense \x1b[2J\n", 3),
-])  # fmt: skip
+@pytest.mark.parametrize(("content", "line"), TABLE["unreadable"])
 def test_a_theanorc_that_theano_cannot_read_is_an_error(tmp_path, content, line):
     """The file and the line are named at once, and nothing of the line is printed raw."""
     said = refusal(SourceError, find, tmp_path, rc(tmp_path, content)).message
@@ -164,10 +159,7 @@ def test_a_theanorc_that_theano_cannot_read_is_an_error(tmp_path, content, line)
     assert said.isprintable()
 
 
-@pytest.mark.parametrize(("listed", "text", "origin"), [
-    ("a:b", "b->cpu0", "b"), ("a:other", "a->cpu0", "a"), ("~/a", "a->cpu0", "a"),
-    ("a::", "a->cpu0", "a"), ("gone:a/x:a:~no-such-user/x", "a->cpu0", "a"),
-])  # fmt: skip
+@pytest.mark.parametrize(("listed", "text", "origin"), TABLE["several"])
 def test_of_several_theanorc_the_last_that_sets_it_counts(tmp_path, listed, text, origin):
     """THEANORC is a list; a later file wins option by option; ~ is HOME; none is missed."""
     for name in ("a", "b"):

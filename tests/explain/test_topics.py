@@ -11,6 +11,7 @@ import pytest
 from report_schema import SCHEMA
 from shell import on_a_terminal
 from surface import commands
+from tables import table as rows
 
 from gpumap import cli
 from gpumap.bench import allreduce, chain, dot, registry, train, transfer, transfer_causes
@@ -187,12 +188,7 @@ def unknown(topic):
     return strange, [word for word in lost if word != "TOPIC"]
 
 
-@pytest.mark.parametrize(("word", "found"), [
-    ("speedup", ["metric"]), ("Speed-Up", ["metric"]), ("speedup over one", ["metric"]),
-    ("time limit", ["stop"]), ("Theano's ratio", ["concept"]), ("theanos-ratio", ["concept"]),
-    ("time-limit", ["stop"]), ("shared-hardware", ["cause", "flag", "code"]),
-    ("124", ["exit code"]), ("", []), ("spedup", []),
-])  # fmt: skip
+@pytest.mark.parametrize(("word", "found"), rows(__file__)["found"])
 def test_a_word_finds_every_topic_of_its_name(word, found):
     """Case, blanks, hyphens, underscores and apostrophes make no difference."""
     assert found == [topic.kind for topic in named(word)]

@@ -11,6 +11,7 @@ from gpumap.errors import Exit
 from gpumap.machine import nvml
 from gpumap.model import Device, DeviceRef, Kind
 
+TABLE = table(__file__)
 ANSWERS = {
     "DeviceGetHandleByIndex 0": 0, "DeviceGetHandleByIndex 1": 1, "DeviceGetCount": 1,
     "SystemGetDriverVersion": "580.65.06", "DeviceGetName": "NVIDIA H200",
@@ -73,12 +74,7 @@ def test_a_lost_device_does_not_hide_the_others():
     assert nvml.gpus(library)[0] == lost
 
 
-@pytest.mark.parametrize(("code", "reason", "fix"), [
-    (4, "no permission to talk to the NVIDIA driver", "/dev/nvidia"),
-    (9, "the NVIDIA driver is not loaded", "modprobe nvidia"),
-    (12, "no NVIDIA driver library (libnvidia-ml.so.1)", "--gpus all"),
-    (18, "the NVIDIA driver and its library differ in version", "restart"),
-])  # fmt: skip
+@pytest.mark.parametrize(("code", "reason", "fix"), TABLE["unavailable"])
 def test_a_driver_that_does_not_answer(code, reason, fix):
     library = Library({}, init=NvmlError(code))
     with pytest.raises(nvml.NvmlUnavailable) as caught:
@@ -107,7 +103,7 @@ FOUND = {"DeviceGetHandleByPciBusId 0000:00:00.0": "h0"}
 TOLD = FOUND | {"DeviceGetCurrentClocksThrottleReasons h0": 0x4}
 
 
-@pytest.mark.parametrize(("bits", "words"), table(__file__)["reasons"])
+@pytest.mark.parametrize(("bits", "words"), TABLE["reasons"])
 def test_what_holds_a_device_back_is_in_words(bits, words):
     """Being idle and clocks that someone has chosen are left out; what is new has its number."""
     answers = FOUND | {"DeviceGetCurrentClocksThrottleReasons h0": bits}

@@ -10,6 +10,7 @@ import pytest
 from made_reports import EVERY
 from markupsafe import escape
 from saved_reports import written
+from tables import table
 
 from gpumap.errors import Diagnostic
 from gpumap.extras import install
@@ -22,6 +23,7 @@ from gpumap.results.shown import render
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
 
+TABLE = table(__file__)
 MEASURED = ("dot", "sizes", "chain", "allreduce", "train", "copies")
 VOID = {"meta", "link", "wbr", "br", "hr", "img", "input"}  # a browser closes no other by `/>`
 
@@ -171,19 +173,13 @@ def test_matplotlib_s_own_settings_stay_as_they_are():
     assert text == page(read(written("dot").path))[0]
 
 
-@pytest.mark.parametrize(("word", "shown"), [
-    ("ok", "good"), ("! failed", "bad"), ("~ noisy", "unclear"), ("? few", "unclear"),
-    ("not used", "bad"), ("not up to 1.31 MB", ""), ("new york", ""), ("-", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(("word", "shown"), TABLE["tones"])
 def test_a_word_that_says_how_something_ended_has_its_colour(word, shown):
     """On a page and on a terminal; a text that only begins with one has none."""
     assert tone(word) == shown
 
 
-@pytest.mark.parametrize(("end", "colour"), [
-    ("passed", "good"), ("dry run", "unclear"), ("wrong data", "bad"), ("regression", "bad"),
-    ("time limit", "bad"),
-])  # fmt: skip
+@pytest.mark.parametrize(("end", "colour"), TABLE["banners"])
 def test_the_answer_has_the_colour_of_its_level_and_a_failure_is_red(end, colour):
     _, tree = page(EVERY[end]())
     assert tree.find("body/header/div").get("class") == f"banner {colour}"

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from junitparser.xunit2 import JUnitXml
 from made_reports import case, figure, made, matrix, ok, passed, problem, skipped
 from report_schema import SCHEMA
+from tables import table
 
 from gpumap.judge.exit_status import STATUS
 from gpumap.model import Diagnosis, Explanation, Finding, replace
@@ -78,13 +79,7 @@ def test_numbers_come_back_as_they_were():
         assert found[name]["unit"] == wanted.unit
 
 
-@pytest.mark.parametrize(("value", "cell"), [
-    *((formula, f"'{formula}") for formula in (
-        "=1+1", "+1+1", "-1+1", "@SUM(A1)", " =1+1", "-2+3+cmd|' /C calc'!A0", "\uff1d1", "=",
-        "-", "+x")),
-    ("\t=1", "\\t=1"), ("\r=1", "\\r=1"), ("\0=1", "\\x00=1"),  # an escape is no formula
-    *((number_, number_) for number_ in ("-3", "+3", "-0.5", "-1e-3", "+.5", "3")),
-])  # fmt: skip
+@pytest.mark.parametrize(("value", "cell"), table(__file__)["formulas"])
 def test_a_formula_is_text(value, cell):
     """What a spreadsheet would run has an apostrophe before it; a number has none."""
     assert text(value) == cell
