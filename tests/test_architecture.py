@@ -17,6 +17,7 @@ MAY_IMPORT, ONLY_IN = TABLE["may_import"], TABLE["only_in"]
 OUTER, NOT_AT_START = set(TABLE["outer"]), TABLE["not_at_start"]
 OUTER_IN = {name: set(outer) for name, outer in TABLE["outer_in"].items()}
 OF_EXPLAIN = {"tomllib", "msgspec"}  # its texts are files of TOML, and benchmarks' own words
+START, MAIN = TABLE["start"], TABLE["main"]
 CHECK = ["check", "--syntax-only", "dev0->cuda0"]
 NOT_IN_A_CHECK = ("gpumap.model.measurements", "gpumap.judge.traces", "gpumap.results.rows")
 
@@ -137,17 +138,6 @@ def test_what_differs_between_kinds_is_asked_of_their_table():
     assert len(lines) <= 10, lines
 
 
-START = """
-import sys
-{code}
-loaded = {names}.intersection(sys.modules)
-sys.stdout = sys.__stderr__
-assert not loaded, loaded
-"""
-MAIN = """
-from gpumap.cli import main
-assert main({arguments}) == 0
-"""
 COMMANDS = (["--version"], ["--help"], CHECK, ["explain"], ["explain", "speedup", "3"])
 
 

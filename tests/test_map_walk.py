@@ -5,23 +5,9 @@ import re
 import sys
 
 from mpi_jobs import run
+from tables import table
 from written import ROOT
 
-WALK = """
-import json, sys
-calls = {}
-
-def called(frame, event, _):
-    if event == "call" and "/gpumap/" in frame.f_code.co_filename:
-        calls.setdefault((frame.f_code.co_filename.rpartition("/gpumap/")[2], frame.f_code.co_name))
-
-from gpumap.cli import main
-sys.setprofile(called)
-code = main(sys.argv[1:])
-sys.setprofile(None)
-print(json.dumps([*calls]), file=sys.stderr)
-sys.exit(code)
-"""
 COMMAND = ("bench", "dot", "a->cuda0;b->cuda1", "--backend", "fake", "--budget", "1s", "--quiet")
 
 
@@ -41,7 +27,7 @@ def test_each_stop_is_called_in_its_order(tmp_path):
     assert [file for file in files if not (ROOT / "gpumap" / file).is_file()] == []
     assert len(files) <= 12
     env = {"HOME": str(tmp_path), "GPUMAP_FAKE": str(ROOT / "examples" / "gpus.toml")}
-    done = run([sys.executable, "-c", WALK, *COMMAND], tmp_path, **env)
+    done = run([sys.executable, "-c", table(__file__)["walk"], *COMMAND], tmp_path, **env)
     assert (done.returncode, "a+b" in done.stdout) == (0, True)
     calls = [tuple(call) for call in json.loads(done.stderr)]
     named = [re.findall(r"`([\w/]+\.py)`: `(\w+)`", row[1]) for row in rows()]

@@ -6,20 +6,14 @@ from importlib.util import find_spec
 import pytest
 from golden import SLOW
 from surface import commands
+from tables import table
 from written import PAGES, ROOT, blocks
 
 from gpumap import cli
 from gpumap.errors import Exit
 
 MEASURED = ROOT / "docs" / "measured"
-OTHERS = {  # of docker, numactl, venv, launchers, profilers, trackers, and scripts in benchmarks/
-    *("--gpus", "--cpus", "--device", "--cpuset-cpus", "--membind", "--cpunodebind"),
-    *("--system-site-packages", "--only", "--pairs"),
-    *("--nproc-per-node", "--no-python", "--ntasks-per-node", "--gpus-per-node"),
-    *("--gpus-per-task", "--kill-on-bad-exit", "--bind-to"),
-    *("--project", "--testbed", "--adapter", "--file"),
-    *("--stats", "--kernel-trace", "--memory-copy-trace", "--summary", "--device-timing"),
-}
+OTHERS = table(__file__)["others"]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLES = [block for page in PAGES for block in blocks(page) if block.language == "console"]
 LONGEST = 180  # lines of README, of at most WIDEST columns each: the rest is in the guides

@@ -19,6 +19,7 @@ from report_schema import validate
 from rich.text import Text
 from runner import commands
 from shell import COLOURS
+from tables import table
 from tracker_readers import READERS as TRACKER_READERS
 from tracker_readers import TRACKERS, families
 
@@ -31,20 +32,7 @@ from gpumap.results.cells import named
 from gpumap.results.shown import render
 
 WIDE = Style(4000, color=True, verbose=True)  # no line is wrapped, and nothing left out
-HOSTILE = [
-    "<script>", "a|b", "100%", "%0A::error::x", "a\nb", "\r\n", '"', "'", "`", "\x1b[31m",
-    "\x1b]0;x\x07", "::error::x", "##[error]x", "]]>", "\u202e", "\0", "\ud800", "=1+1", "@user",
-    "[bold]a[/bold]", "&amp;",
-    # of Markdown
-    "<!-- a", "</details>", r"a\|b", "\\", "``", "`a", "[a](http://evil.example)", "![a](b)",
-    "www.evil.example", "#1", "*a*", "__a__", "~~a~~", "&#64;", "\r\n# a", "- a", "1. a", "> a",
-    ":smile:", "a@evil.example", "$x$", "[^1]",
-    # of XML, of a runner, of labels
-    "\ufffe", "<![CDATA[", "##[error]", "\u034f::error::", ",::error::", "# EOF", "{x}", "a,b=c",
-    "} 1", "' 2 3", "NaN",
-    # of a page
-    "</svg>", "{{x}}", "</style>",
-]  # fmt: skip
+HOSTILE = [*table(__file__)["hostile"], "\ud800"]  # which TOML cannot hold
 MARKDOWN = MarkdownIt("gfm-like")  # tables, raw HTML, and links that are none but look so
 QUIET = {"text", "code_inline", "strong_open", "strong_close", "softbreak"}
 STRANGE = {"code_block", "fence", "blockquote_open", "hr", "html_block"}

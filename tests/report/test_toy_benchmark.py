@@ -10,6 +10,7 @@ import pytest
 from flat_report import loads
 from made_reports import bindings, made, ok
 from mpi_jobs import run
+from tables import table
 from written import ROOT
 
 from gpumap.app.benchmark import measure
@@ -111,24 +112,13 @@ def test_its_rows_have_a_table_of_its_own():
     assert (line["bench"], line["words"], line["tone"]) == ("toy", "4", "low")
 
 
-RUN = """
-import sys
-import test_toy_benchmark
-from gpumap.bench.registry import BENCHMARKS
-from gpumap.cli import main
-BENCHMARKS["toy"] = "test_toy_benchmark:SPEC"
-sys.modules["gpumap.commands.bench_toy"] = test_toy_benchmark
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 def test_it_is_measured_by_its_recipe(tmp_path):
     """Its command has the options of all, and its devices the control product beside it."""
     scripted = str(ROOT / "examples" / "gpus.toml")
     env = {"PYTHONPATH": os.pathsep.join(sys.path), "GPUMAP_FAKE": scripted}
     words = ["bench", "toy", "a->cuda0;b->cuda1", "--words", "8", "--backend", "fake", "--quiet"]
     words += ["--limit", "toy.ping.time<=1s", "--format", "json"]
-    done = run([sys.executable, "-c", RUN, *words], tmp_path, **env)
+    done = run([sys.executable, "-c", table(__file__)["run"], *words], tmp_path, **env)
     assert (done.returncode, done.stderr) == (0, "")
     report = loads(done.stdout)
     own = [row for row in report["measurements"] if row["bench"] == "toy"]
