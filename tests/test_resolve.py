@@ -10,7 +10,8 @@ from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.inventory import Inventory
 from gpumap.machine.topology import Cpu, Topology
-from gpumap.model import Device, DeviceRef, Kind, Probe, replace
+from gpumap.model import Device, DeviceRef, Kind, Probe
+from gpumap.model.io import typed
 from gpumap.parse import parse_map
 from gpumap.resolve import default_map, resolve, resolve_all
 
@@ -74,15 +75,20 @@ def knowing(*probes, asked=None, **variables):
     return inventory
 
 
+def probe(backend, *refs, on="core:0", notes=()):
+    """Return what a backend has found: devices, written as in a map, on the same hardware."""
+    found = ((text, typed(text, DeviceRef)) for text in refs)
+    devices = (Device(text, ref.kind, ref, "", backend, hardware=frozenset({on}))
+               for text, ref in found)  # fmt: skip
+    return Probe(backend, usable=True, devices=tuple(devices), notes=notes)
+
+
 def of_libraries(**more):
     """Return an inventory in which CuPy drives a GPU, and pygpu has what is given."""
-    device = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "", "cupy",
-                    hardware=frozenset({"gpu:a"}))  # fmt: skip
     if hardware := more.pop("hardware", None):
-        other = replace(device, backend="pygpu", hardware=frozenset({hardware}))
-        more |= {"usable": True, "devices": (other,)}
+        more |= {"usable": True, "devices": probe("pygpu", "cuda0", on=hardware).devices}
     return knowing(
-        Probe("cupy", usable=True, devices=(device,)),
+        probe("cupy", "cuda0", on="gpu:a"),
         Probe("torch", usable=True, notes=("cuda: not built for it",)),
         Probe("pygpu", **{"usable": False} | more),
     )
@@ -102,9 +108,7 @@ def test_every_usable_backend_is_tried_side_by_side(pygpu, backends, code, sever
 def test_backends_that_are_requested_are_side_by_side():
     """In the order of the request; each also drives what it drives on request alone."""
     inventory = of_libraries()
-    both = [Device(f"{kind}:0", kind, DeviceRef(kind, 0), "one", "torch", hardware=frozenset({"x"}))
-            for kind in (Kind.CUDA, Kind.CPU)]  # fmt: skip
-    inventory.know(Probe("torch", usable=True, devices=tuple(both)))
+    inventory.know(probe("torch", "cuda0", "cpu0"))
     found = resolve_all(parse_map("a->cuda0;b->cpu0"), inventory, ("torch", "cupy"))
     assert [[b.device.backend for b in each.bindings] for each in found] == [
         ["torch", "torch"], ["cupy", "numpy"],
@@ -115,9 +119,8 @@ def test_backends_that_are_requested_are_side_by_side():
 
 def test_a_backend_with_fewer_devices_than_the_map_has_names_is_left_out():
     """The others are measured, and a warning says what it lacks; alone it is an error."""
-    one = Device("cpu:0", Kind.CPU, DeviceRef(Kind.CPU, 0), "one", "jax", hardware=frozenset({"x"}))
     inventory = of_libraries()
-    inventory.know(Probe("jax", usable=True, devices=(one,)))
+    inventory.know(probe("jax", "cpu0"))
     map_ = parse_map("a->cpu0;b->cpu1")
     (found,) = resolve_all(map_, inventory, ("jax", "numpy"))
     assert [binding.device.backend for binding in found.bindings] == ["numpy", "numpy"]
@@ -184,42 +187,30 @@ def test_a_simulator_is_never_a_default(simulator):
         assert resolve(parse_map("a->opencl0:0"), inventory).bindings[0].device.simulated
 
 
-@pytest.mark.parametrize(("refs", "message"), [
-    ([DeviceRef(Kind.OPENCL, 0, 0)], "no backend can drive cuda1: pygpu: "),
-    ([DeviceRef(Kind.CUDA, 0)], "cuda1 is not there: "),
+@pytest.mark.parametrize(("ref", "message"), [
+    ("opencl0:0", "no backend can drive cuda1: pygpu: "), ("cuda0", "cuda1 is not there: "),
 ])  # fmt: skip
-def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(refs, message):
+def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(ref, message):
     """A backend that drives another kind, or another device, still knows: nothing is lost."""
-    devices = tuple(Device(f"id {ref}", ref.kind, ref, "A device", "pygpu") for ref in refs)
     hidden = 'CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device'
     notes = ("cuda: no\x1b driver", hidden, "opencl1: no device")
-    probe = Probe("pygpu", usable=True, devices=devices, notes=notes)
-    (problem,) = absent("a->cuda1", knowing(probe, asked="pygpu"))
+    (problem,) = absent("a->cuda1", knowing(probe("pygpu", ref, notes=notes), asked="pygpu"))
     assert problem.message == f"a: {message}no\x1b driver; {hidden}"
 
 
-HIDING = {
-    "HIP_VISIBLE_DEVICES=1: what is left is counted anew": {"HIP_VISIBLE_DEVICES": "1"},
-    "ROCR_VISIBLE_DEVICES=2,3 and HIP_VISIBLE_DEVICES=1: what is left is counted anew": {
-        "HIP_VISIBLE_DEVICES": "1",
-        "ROCR_VISIBLE_DEVICES": "2,3",
-    },
-}
-
-
-@pytest.mark.parametrize("why", HIDING)
-@pytest.mark.parametrize("there", [True, False])
-def test_what_hides_devices_that_have_numbers_alone_is_named(monkeypatch, why, there):
+@pytest.mark.parametrize("hiding", [
+    {"HIP_VISIBLE_DEVICES": "1"}, {"ROCR_VISIBLE_DEVICES": "2,3", "HIP_VISIBLE_DEVICES": "1"},
+])  # fmt: skip
+@pytest.mark.parametrize("there", [("rocm0",), ()])
+def test_what_hides_devices_that_have_numbers_alone_is_named(monkeypatch, hiding, there):
     """By the row of their kind; the variables of another kind are nothing to them."""
     monkeypatch.setitem(DEFAULTS, Kind.ROCM, ("torch",))
-    ref = DeviceRef(Kind.ROCM, 0)
-    devices = (Device("rocm:0", Kind.ROCM, ref, "MI300X", "torch"),) if there else ()
-    probe = Probe("torch", usable=True, devices=devices)
-    (found,) = absent("a->rocm1", knowing(probe, **HIDING[why], ZE_AFFINITY_MASK="0"))
+    (found,) = absent("a->rocm1", knowing(probe("torch", *there), **hiding, ZE_AFFINITY_MASK="0"))
+    why = " and ".join(f"{name}={value}" for name, value in hiding.items())
     before = "rocm1 is not there: " if there else (
         "no backend can drive rocm1: torch: it finds no rocm device; "
     )  # fmt: skip
-    assert found.message == f"a: {before}{why}"
+    assert found.message == f"a: {before}{why}: what is left is counted anew"
 
 
 def test_the_first_of_a_kind_is_meant_where_no_number_is(fake):
@@ -298,10 +289,6 @@ def test_else_one_name_for_each_physical_core_at_most_two(cores, text):
 
 def test_cores_that_share_all_of_their_hardware_get_one_name():
     """As JAX's do, each of which has all cores: a second name would bring no second device."""
-    devices = tuple(
-        Device(f"cpu:{n}", Kind.CPU, DeviceRef(Kind.CPU, n), "A CPU", "jax",
-               hardware=frozenset({"core:0", "core:1"}))
-        for n in range(4)
-    )  # fmt: skip
-    inventory = knowing(Probe("jax", usable=True, devices=devices), asked="jax")
+    found = probe("jax", "cpu0", "cpu1", "cpu2", "cpu3")
+    inventory = knowing(found, asked="jax")
     assert str(default_map(inventory)) == "dev0->cpu0"
