@@ -25,7 +25,20 @@ class Step:
 
     @property
     def obeyed(self):
-        return list(obeyed(self.log))
+        """Return the commands in the log: lines that begin so, unless it was told to stop."""
+        found, stopped = [], None
+        for line in self.log.splitlines():
+            command = _COMMAND.match(line)
+            if stopped is None:
+                assert "##[" not in line, "the runner obeys this too"
+                if command and command[1] == "stop-commands":
+                    stopped = command[3]
+                elif command:
+                    found.append(command.groups())
+            elif command and command[1] == stopped:
+                stopped = None
+        assert stopped is None, "the runner was left deaf"
+        return found
 
 
 @dataclass
@@ -67,19 +80,3 @@ class Job:
         return (
             inputs.get(name, ACTION["inputs"][name]["default"]) if kind == "inputs" else self.venv
         )
-
-
-def obeyed(log):
-    """Yield the commands in a log: lines that begin so, unless it was told to stop."""
-    stopped = None
-    for line in log.splitlines():
-        found = _COMMAND.match(line)
-        if stopped is None:
-            assert "##[" not in line, "the runner obeys this too"
-            if found and found[1] == "stop-commands":
-                stopped = found[3]
-            elif found:
-                yield found.groups()
-        elif found and found[1] == stopped:
-            stopped = None
-    assert stopped is None, "the runner was left deaf"

@@ -83,34 +83,28 @@ def test_what_is_not_counted_is_not_known(sketch, monkeypatch, others, before):
     assert found.read() == seen(None, None, before)
 
 
-class System:
-    def __init__(self, *looks, parents=None, **lines):
-        self.looks = list(looks)
-        self.parents = parents or {}
-        self.lines = lines
-
-    def process_iter(self, _):
-        for (pid, start), seconds in self.looks.pop(0).items():
-            times = None if seconds is None else SimpleNamespace(user=seconds, system=0.0)
-            info = {"pid": pid, "create_time": start, "cpu_times": times}
-            info["ppid"] = self.parents.get(pid, 1)
-            yield SimpleNamespace(info=info)
-
-    def Process(self, pid):  # noqa: N802  psutil's own name
-        if f"p{pid}" not in self.lines:
-            raise psutil.NoSuchProcess(pid)
-        line = self.lines[f"p{pid}"]
-        return SimpleNamespace(name=lambda: (line or ("kworker",))[0], cmdline=lambda: list(line))
-
-
 @pytest.fixture
 def system(monkeypatch):
     """Replace the processes that there are, and what the kernel counts of others."""
 
     def put(*looks, foreign=None, parents=None, **lines):
-        made = System(*looks, parents=parents, **lines)
-        for name in ("process_iter", "Process"):
-            monkeypatch.setattr(psutil, name, getattr(made, name))
+        left = iter(looks)
+
+        def process_iter(_):
+            for (pid, start), seconds in next(left).items():
+                times = None if seconds is None else SimpleNamespace(user=seconds, system=0.0)
+                info = {"pid": pid, "create_time": start, "cpu_times": times}
+                yield SimpleNamespace(info=info | {"ppid": (parents or {}).get(pid, 1)})
+
+        def process(pid):
+            if f"p{pid}" not in lines:
+                raise psutil.NoSuchProcess(pid)
+            line = lines[f"p{pid}"]
+            name = (line or ("kworker",))[0]
+            return SimpleNamespace(name=lambda: name, cmdline=lambda: list(line))
+
+        monkeypatch.setattr(psutil, "process_iter", process_iter)
+        monkeypatch.setattr(psutil, "Process", process)
         monkeypatch.setattr(Neighbours, "read", lambda _: Around(foreign))
 
     return put

@@ -76,8 +76,8 @@ def test_a_point_of_copies_of_few_samples_is_hollow():
     assert [dot.get_fillstyle() for dot in dots] == ["none", "full"]
 
 
-def swept():
-    """Return a report of a size sweep, whose bandwidth is half of what it may be at 64 kB."""
+def test_copies_are_time_and_bandwidth_by_size_each_with_its_line():
+    """Here of a sweep whose bandwidth is half of what it may be at 64 kB."""
     report = made_reports.copies()
     (row,), (fit,) = [r for r in report.measurements if not is_call(r.case)], report.fits
     rows = []
@@ -87,11 +87,7 @@ def swept():
         found = {"time": time, "bandwidth": size / time}
         figures = {key: made_reports.figure(value, key[0]) for key, value in found.items()}
         rows.append(replace(row, case=case, metrics=figures))
-    return replace(report, measurements=tuple(rows), fits=(replace(fit, id=fit_id(row.case)),))
-
-
-def test_copies_are_time_and_bandwidth_by_size_each_with_its_line():
-    report = swept()
+    report = replace(report, measurements=tuple(rows), fits=(replace(fit, id=fit_id(row.case)),))
     (chart,) = curves.drawn(report)
     figure = Figure()
     chart.draw(figure)
