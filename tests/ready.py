@@ -26,15 +26,8 @@ DRIVERS = (
     "gpumap.training.transformer",
 )
 READ_BY_GPUMAP = ("GPUMAP_", "HOME", "TMPDIR", "COLUMNS", "THEANO")
-OWN_PROCESS = (
-    "trace",
-    "watch",
-    "run",
-    "exec",
-    "scale",
-    "doctor",
-    "preflight",
-)  # they look at the process itself
+# They look at the process itself.
+OWN_PROCESS = ("trace", "watch", "run", "exec", "scale", "doctor", "preflight")
 LARGEST = 100_000  # bytes of a message
 
 

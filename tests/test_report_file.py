@@ -46,9 +46,6 @@ def refused(path):
     return found.message.removeprefix(start)
 
 
-# --- round trips
-
-
 @pytest.mark.parametrize("end", EVERY)
 def test_the_nouns_come_back(tmp_path, end):
     """Equal to the last digit, and written again byte for byte, whatever the names are."""
@@ -137,9 +134,6 @@ def test_a_number_of_numpy_is_one():
     assert io.plain(replace(row, samples=taken), str)["samples"]["seconds"] == (0.5,)
 
 
-# --- edits
-
-
 def test_an_edit_of_any_key_is_seen(tmp_path):
     """But of those by which the file is known for a report that this gpumap reads."""
     tree = written("limit").tree
@@ -170,9 +164,6 @@ def test_nouns_that_no_gpumap_writes_are_refused_with_their_place(tmp_path, path
     assert " - at `$." in message
 
 
-# --- what is no report of this gpumap
-
-
 @pytest.mark.parametrize("version", [0, 2, 4, -1, 3.0, True, "3", None, [3]])
 def test_another_version_is_refused(tmp_path, version):
     """One message, for older ones too."""
@@ -199,9 +190,6 @@ def test_what_would_take_all_memory_is_refused_unread(tmp_path, monkeypatch):
         assert message == "it holds more than 1,000 values"
     os.truncate(tmp_path / "report.json", 500 * 2**20)
     assert refused(tmp_path / "report.json") == f"it is larger than {256 * 2**20} bytes"
-
-
-# --- many rows
 
 
 def many_rows(n):

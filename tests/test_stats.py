@@ -9,16 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpumap.engine import stats
-from gpumap.engine.stats import (
-    Location,
-    bimodal,
-    correlated,
-    enough,
-    inflation,
-    lag1,
-    location,
-    mean,
-)
+from gpumap.engine.stats import bimodal, correlated, enough, inflation, lag1, location, mean
 
 VALUES = st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=60)
 
@@ -55,7 +46,7 @@ def test_a_rank_that_has_exactly_the_confidence_is_enough():
     assert (enough(6, 1 - 2**-5), enough(5, 1 - 2**-5)) == (True, False)
     assert covered(7, 2) == 0.875
     assert location(zigzag(7), 0.875).low == 2.0
-    assert Location(5.5, 2.0, 9.0, 10, 0.0, 10.0, 10.0) == location(zigzag(10))
+    assert stats.Location(5.5, 2.0, 9.0, 10, 0.0, 10.0, 10.0) == location(zigzag(10))
 
 
 @pytest.mark.parametrize("n", [1000, 4000])

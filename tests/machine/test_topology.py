@@ -9,20 +9,9 @@ import pytest
 from tables import table
 from trees import CPU, Sketch
 
+from gpumap.machine import topology
 from gpumap.machine.state import link_states
-from gpumap.machine.topology import (
-    CPUS_MAX,
-    Cpu,
-    PciDevice,
-    Topology,
-    Tree,
-    cpu_list,
-    memory_limits,
-    pci_address,
-    pci_devices,
-    quota,
-    read,
-)
+from gpumap.machine.topology import CPUS_MAX, Cpu, PciDevice, Tree, pci_devices, read
 from gpumap.model import Device, DeviceRef, Kind, LinkState, replace
 
 TABLE = table(__file__)
@@ -32,15 +21,15 @@ V2 = "sys/fs/cgroup"
 
 def test_eight(eight):
     """Siblings n and n+64 are one core; of PCI, displays and accelerators count, in their order."""
-    topology = read(eight.root)
-    assert len(topology.cpus) == topology.online == 128
-    assert topology.cpus[33] == Cpu(33, siblings=(33, 97), numa_node=1)
-    assert topology.cpus[97] == Cpu(97, siblings=(33, 97), numa_node=1)
-    assert topology.cpus[33].hardware == topology.cpus[97].hardware == "core:33"
-    assert [cpu.index for cpu in topology.physical] == list(range(64))
-    assert (topology.model, topology.quota) == ("AMD EPYC 9554", None)
-    assert (topology.memory_total, topology.memory_available) == (2 * 2**40, 2**40)
-    assert " ".join(d.address[5:7] for d in topology.pci) == "02 1b 43 52 61 9d c3 d1 df"
+    found = read(eight.root)
+    assert len(found.cpus) == found.online == 128
+    assert found.cpus[33] == Cpu(33, siblings=(33, 97), numa_node=1)
+    assert found.cpus[97] == Cpu(97, siblings=(33, 97), numa_node=1)
+    assert found.cpus[33].hardware == found.cpus[97].hardware == "core:33"
+    assert [cpu.index for cpu in found.physical] == list(range(64))
+    assert (found.model, found.quota) == ("AMD EPYC 9554", None)
+    assert (found.memory_total, found.memory_available) == (2 * 2**40, 2**40)
+    assert " ".join(d.address[5:7] for d in found.pci) == "02 1b 43 52 61 9d c3 d1 df"
 
 
 def test_container(desktop):
@@ -53,7 +42,7 @@ def test_container(desktop):
     cpus = tuple(Cpu(n, siblings, None) for n, siblings in four)
     model_ = "12th Gen Intel(R) Core(TM) i7"
     found = read(desktop.root)
-    assert found == Topology(cpus, 12, 1.5, model_, 8 * 2**30, 7 * 2**30)
+    assert found == topology.Topology(cpus, 12, 1.5, model_, 8 * 2**30, 7 * 2**30)
     assert [cpu.index for cpu in found.physical] == [3, 6, 8]
 
 
@@ -66,13 +55,13 @@ def test_allowed(sketch, allowed, online, expected):
 
 def test_an_empty_tree(sketch):
     """Without any file Python and psutil are asked, as on macOS."""
-    topology = read(sketch.root)
+    found = read(sketch.root)
     count = os.cpu_count()
-    assert topology.cpus == tuple(Cpu(i, (i,), None) for i in range(count))
-    assert (topology.online, topology.quota, topology.pci) == (count, None, ())
-    assert topology.model == platform.machine()
-    assert topology.memory_total == psutil.virtual_memory().total
-    assert 0 < topology.memory_available <= topology.memory_total
+    assert found.cpus == tuple(Cpu(i, (i,), None) for i in range(count))
+    assert (found.online, found.quota, found.pci) == (count, None, ())
+    assert found.model == platform.machine()
+    assert found.memory_total == psutil.virtual_memory().total
+    assert 0 < found.memory_available <= found.memory_total
 
 
 def test_a_system_that_cannot_pin(desktop, monkeypatch):
@@ -90,14 +79,15 @@ def build(sketch, own, files):
 @pytest.mark.parametrize("group", QUOTAS.values(), ids=QUOTAS)
 def test_quota(sketch, group):
     """The smallest quota of the process's group and of all groups above it binds."""
-    assert quota(build(sketch, group["own"], group["files"])) == group.get("quota")
+    assert topology.quota(build(sketch, group["own"], group["files"])) == group.get("quota")
 
 
 @pytest.mark.parametrize("group", LIMITS.values(), ids=LIMITS)
 def test_memory_limits(sketch, group):
     """Cold page cache is not in use; "max" is no limit."""
     files = {f"{V2}/{path}": text for path, text in group["files"].items()}
-    assert [*map(list, memory_limits(build(sketch, group["own"], files)))] == group["limits"]
+    found = topology.memory_limits(build(sketch, group["own"], files))
+    assert [*map(list, found)] == group["limits"]
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -107,7 +97,7 @@ def test_memory_limits(sketch, group):
 ], ids=lambda each: None if len(each) > 99 else str(each))  # fmt: skip
 def test_cpu_list(text, expected):
     """A list gives its numbers in ascending order, each once; parts that do not parse give none."""
-    assert cpu_list(text) == tuple(expected)
+    assert topology.cpu_list(text) == tuple(expected)
 
 
 def test_a_file_that_cannot_be_read_is_none(sketch):
@@ -124,7 +114,7 @@ ODD = PciDevice("10000:01:00.0", None, None, (), None, None)
 @pytest.mark.parametrize(("text", "expected"), TABLE["addresses"])
 def test_a_pci_address(text, expected):
     """Every way to write an address becomes one; the rest is none."""
-    assert pci_address(text) == expected
+    assert topology.pci_address(text) == expected
 
 
 @pytest.mark.parametrize(("files", "told"), [
