@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from commands.scripts import script
 from mpi_jobs import tmpdir
 from shell import Shell
 from tables import table
@@ -19,11 +20,7 @@ ODD = (
     {"fault": "lost", "fault_after": 40}, {"fault": "hang"},
 )  # fmt: skip
 HOST = "[host]\nrate = 1e8\n\n"  # slow enough that few iterations make a sample, as above
-DEVICES = HOST + "\n".join(
-    f'[[device]]\nref = "cuda{number}"\n'
-    + "\n".join(f"{key} = {json.dumps(value)}" for key, value in (SLOW | odd).items())
-    for number, odd in enumerate(ODD)
-)
+DEVICES = HOST + script(*ODD, **SLOW)
 COMMANDS = {name: tuple(shlex.split(line)) for name, line in table(__file__).items()}
 
 

@@ -3,7 +3,10 @@
 import sys
 
 import pytest
+from tables import table
 from test_architecture import NOT_AT_START, START
+
+TABLE = table(__file__)
 
 
 def asked(line):
@@ -11,20 +14,14 @@ def asked(line):
     return {"_GPUMAP_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(place)}
 
 
-@pytest.mark.parametrize(("line", "expected"), [
-    ("gpumap che", "check check-files"), ("gpumap bench dot --if-absent ", "fail skip"),
-    ("gpumap bench dot --requ", "--require-idle"), ("gpumap bench dot --seed ", ""),
-    ("gpumap bench train --split ", "balanced weighted keras drop"),
-])  # fmt: skip
+@pytest.mark.parametrize(("line", "expected"), TABLE["offered"])
 def test_commands_options_and_choices_are_offered(gpumap, line, expected):
     answer = gpumap(**asked(line))
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.split() == [f"plain,{word}" for word in expected.split()]
 
 
-@pytest.mark.parametrize("line", [
-    "gpumap ", "gpumap bench dot --", "gpumap compare b", "gpumap explain s",
-])  # fmt: skip
+@pytest.mark.parametrize("line", TABLE["begun"])
 def test_to_complete_loads_no_library(gpumap, line):
     code = "from gpumap.cli import main\nassert main([]) == 0"
     script = START.format(code=code, names=set(NOT_AT_START))

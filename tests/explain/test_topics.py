@@ -113,7 +113,6 @@ def test_every_code_is_a_literal_where_it_is_made():
     ("exit code", {str(int(code)) for code in Exit}), ("code", codes()),
 ])  # fmt: skip
 def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
-    """A word without a topic, or a topic without a word, is a bug."""
     assert listed == names(kind)
 
 

@@ -46,19 +46,14 @@ def test_an_empty_variable_hides_everything(text):
     )
 
 
-@pytest.mark.parametrize(("vendors", "file", "why"), [
-    ((), None, NO_DRIVER), (("0x1a03",), None, NO_GPU), (("0x1002",), None, NO_GPU),
-    (("0x1a03", "0x10de"), None, NO_DRIVER), (("0x1a03",), "dev/dxg", NO_DRIVER),
-    (("0x1a03",), "dev/nvmap", NO_DRIVER), (("0x1a03",), "dev/nvidiactl", NO_DRIVER),
-    (("0x1a03",), "proc/driver/nvidia/version", NO_DRIVER),
-], ids=["no bus", "no GPU", "AMD", "NVIDIA", "WSL", "Tegra", "sandbox", "driver"])  # fmt: skip
-def test_no_driver_is_to_be_installed_where_it_would_drive_nothing(sketch, vendors, file, why):
+@pytest.mark.parametrize("bus", TABLES["bus"].values(), ids=TABLES["bus"])
+def test_no_driver_is_to_be_installed_where_it_would_drive_nothing(sketch, bus):
     """Without a bus to look at, and where a GPU is not on it, the driver may be what lacks."""
-    for number, vendor in enumerate(vendors):
+    for number, vendor in enumerate(bus["vendors"]):
         sketch.pci(f"0000:0{number}:00.0", vendor=vendor, device="0x2000", class_="0x030000")
-    if file:
-        sketch.file(file, "")
-    assert no_driver(sketch.root) == why
+    if "file" in bus:
+        sketch.file(bus["file"], "")
+    assert no_driver(sketch.root) == {"driver": NO_DRIVER, "GPU": NO_GPU}[bus["lacks"]]
 
 
 def test_a_driver_tells_of_each_of_its_devices(gpumap, stubs):
