@@ -42,6 +42,9 @@ EIGHT = [(0, "0-7,64-71"), (0, "8-15,72-79"), (0, "16-23,80-87"), (0, "24-31,88-
     ("0-127", [5], [(1, "32-63,96-127")]),  # no one else shares its node
     # cores of cpu names, with their siblings, are left to them; the others are shared
     ("0-127", ["cpu0", 0, "cpu65"], [(0, "0"), (0, "2-31,66-95"), (0, "65")]),
+    # they are shared where cpu names have every core, and where there are fewer than names
+    ("0-127", ["cpu-1", 0], [(None, "0-127"), (0, "0-31,64-95")]),
+    ("3,67,5", [0, 1, 2], [(0, "3,67"), (0, "3,67"), (0, "5")]),
     ("4-9,68,40", [0, 1, 4], [(0, "4-6,68"), (0, "7-9"), (1, "40")]),  # a cpuset
     ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127")]),
 ])  # fmt: skip
@@ -57,13 +60,6 @@ def test_a_share_is_as_even_as_can_be(eight):
     found = placed(eight, gpu(0), gpu(1), gpu(2))
     assert sorted(place.threads for place in found) == [10, 11, 11]
     assert {cpu for place in found for cpu in place.cores} == {*range(32), *range(64, 96)}
-
-
-def test_where_cpu_names_have_every_core_they_are_shared(eight):
-    found = placed(eight, cores(read(eight.root))[-1], gpu(0))
-    assert ranges(found[1].cores) == "0-31,64-95"
-    found = placed(eight.status("3,67,5"), gpu(0), gpu(1), gpu(2))
-    assert [ranges(place.cores) for place in found] == ["3,67", "3,67", "5"]
 
 
 @pytest.mark.parametrize(("allowed", "node", "expected"), [
