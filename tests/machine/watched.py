@@ -39,9 +39,9 @@ def tree(
 
 
 def card(folder, pci, **files):
-    """Write a card of DRM's; two underscores in a name stand for a folder."""
+    """Write a card of DRM's."""
     (folder / "sys/bus/pci/devices" / pci / "drm/card0").mkdir(parents=True, exist_ok=True)
-    Sketch(folder).pci(pci, **{name.replace("__", "/"): text for name, text in files.items()})
+    Sketch(folder).pci(pci, **files)
 
 
 def cpu(index):
