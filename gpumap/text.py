@@ -23,15 +23,9 @@ def width(text: str) -> int:
     """Return the number of terminal columns that printable `text` takes."""
     if text.isascii():
         return len(text)
-    return sum(_columns(c) for c in text)
+    from rich.cells import cell_len
 
-
-def _columns(character: str) -> int:
-    import unicodedata
-
-    if unicodedata.category(character) in ("Mn", "Me"):  # combining() misses Thai and Devanagari
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return cell_len(text)
 
 
 # --- text that fits its columns
@@ -48,7 +42,7 @@ def cut(text: str, most: int = 80) -> str:
 def label(text: str, most: int = 40) -> str:
     """Return a text that fits, cut where it is longer."""
     shown = printable(text)
-    return shown if width(shown) <= most else f"{_fitting(shown, most - 1)}…"
+    return shown if width(shown) <= most else f"{_chopped(shown, most - 1)[0]}…"
 
 
 def middle(text: str, most: int = NAME) -> str:
@@ -57,7 +51,7 @@ def middle(text: str, most: int = NAME) -> str:
     if width(shown) <= most:
         return shown
     half = (most - 1) // 2
-    return f"{_fitting(shown, half)}…{_fitting(shown[::-1], half)[::-1]}"
+    return f"{_chopped(shown, half)[0]}…{_chopped(shown[::-1], half)[0][::-1]}"
 
 
 def short(case: Case) -> str:
@@ -73,24 +67,14 @@ def short(case: Case) -> str:
 
 def pieces(word: str, most: int) -> list[str]:
     """Return a word, in pieces where it is wider than its room."""
-    if width(word.rstrip(" ")) <= most:
-        return [word]
-    found = []
-    while word:
-        first = _fitting(word, most) or word[:1]
-        found.append(first)
-        word = word[len(first) :]
-    return found
+    return [word] if width(word.rstrip(" ")) <= most else list(filter(None, _chopped(word, most)))
 
 
-def _fitting(text: str, most: int) -> str:
-    """Return as much of a text as has room."""
-    used = 0
-    for number, character in enumerate(text):
-        used += width(character)
-        if used > most:
-            return text[:number]
-    return text
+def _chopped(text: str, most: int) -> list[str]:
+    """Return a text in parts, each as much of it as has room."""
+    from rich.cells import chop_cells
+
+    return chop_cells(text, max(most, 1))
 
 
 # --- words that are not known
