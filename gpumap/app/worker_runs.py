@@ -19,7 +19,7 @@ from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_request,
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
-from gpumap.comm.local import LIBRARIES, Library
+from gpumap.comm.local import LIBRARIES
 from gpumap.engine.base import OpenDevices, Recipe, Settings
 from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpumap.app.recording import Draft, Recording
+    from gpumap.backends.base import Library
     from gpumap.bench.allreduce import Ranks
     from gpumap.bench.process_ranks import Maker
     from gpumap.comm.base import ProcessComm
@@ -175,9 +176,9 @@ class ExchangeRecipe(WorkersRecipe):
 def connector(library: str) -> Callable[[Sequence[Any]], Library]:
     """Return what connects devices by a library of theirs: NCCL as CuPy has it, or JAX."""
     if library == "nccl":
-        from gpumap.backends.cupy import Nccl
+        from gpumap.backends.cupy import nccl
 
-        return Nccl
+        return nccl
     from gpumap.backends.jax import psum
 
     return psum

@@ -34,6 +34,9 @@ Feature = Literal[
 ]  # fmt: skip
 HostMemory = Literal["pageable", "pinned"]
 Route = Literal["peer", "staged", "same"]
+if TYPE_CHECKING:
+    Exchange = Callable[[int], frozenset[Route]]  # queued so often; returns how its copies go
+    Library = Callable[[Sequence[Any]], Exchange]  # of one buffer of each session
 
 
 @dataclass(frozen=True, slots=True)

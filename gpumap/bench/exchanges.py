@@ -22,12 +22,10 @@ from gpumap.model import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpumap.backends.base import Buffer, Session
-    from gpumap.comm.local import Exchange, Library
+    from gpumap.backends.base import Buffer, Library, Session
     from gpumap.engine.base import Events
     from gpumap.model import Binding, Check
 
-    Maker = Callable[[Sequence[Buffer]], Exchange]
     Command = Callable[..., list[Any]]  # lets every rank do something, and returns their answers
 
 ITEM = 4  # bytes of an element, a float32
@@ -116,8 +114,7 @@ class LocalRanks(Local):
 
     def iteration(self, job: Job) -> Iteration:
         """Return a job's iteration."""
-        make: Maker = partial(exchange, job.algorithm)
-        make = make if self._library is None else self._library.exchange
+        make = self._library or partial(exchange, job.algorithm)
         work = LocalIteration(job, self._sessions, make)
         return played(work, self._sessions[0], job.nbytes)
 
@@ -173,7 +170,7 @@ class Exchanging(Iteration):
 class LocalIteration(Exchanging):
     """An exchange between the devices of a process, queued from one thread."""
 
-    def __init__(self, job: Job, sessions: Sequence[Session], make: Maker) -> None:
+    def __init__(self, job: Job, sessions: Sequence[Session], make: Library) -> None:
         """Take memory on each session; `make` makes an exchange of a buffer of each."""
         size = len(sessions)
         ranks = [Summand(s, rank, size, job.length) for rank, s in enumerate(sessions)]
@@ -187,6 +184,6 @@ class LocalIteration(Exchanging):
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Queue the exchange `iterations` times."""
-        routes = self._exchange.queue(iterations)
+        routes = self._exchange(iterations)
         self._since += iterations
         self.route = "+".join(sorted(routes)) or None

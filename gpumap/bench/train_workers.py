@@ -27,11 +27,10 @@ from gpumap.training.steps import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpumap.backends.base import Buffer, Session
+    from gpumap.backends.base import Buffer, Exchange, Library, Session
     from gpumap.bench.exchanges import Command
     from gpumap.bench.process_ranks import ProcessRanks
     from gpumap.comm.base import ProcessComm
-    from gpumap.comm.local import Exchange, Library
     from gpumap.comm.threads import Threads
     from gpumap.dtypes import Array
     from gpumap.engine.base import Events
@@ -148,7 +147,7 @@ class LocalWorkers(Local):
     def _join(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
         """Return the exchange of a buffer of each rank."""
         if algorithm == "native" and self._library is not None:
-            return self._library([buffer.session for buffer in buffers]).exchange(buffers)
+            return self._library([buffer.session for buffer in buffers])(buffers)
         return exchange(algorithm, buffers)
 
     def _worker(self, name: str, job: Job) -> Worker:

@@ -9,7 +9,7 @@ for the copy, then adds. All of it is queued at once; the host waits for nothing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from gpumap.backends.base import Buffer, destination, has_data, require
 from gpumap.comm.algorithms import ring
@@ -18,23 +18,9 @@ from gpumap.dtypes import np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.backends.base import Route
+    from gpumap.backends.base import Exchange, Route
     from gpumap.comm.algorithms import Step
     from gpumap.dtypes import Dtype
-
-
-class Exchange(Protocol):
-    """An exchange between buffers that is queued again and again."""
-
-    def queue(self, iterations: int) -> frozenset[Any]:
-        """Queue it so many times; return how its copies go."""
-
-
-class Library(Protocol):
-    """A library that does the exchange."""
-
-    def exchange(self, buffers: Sequence[Any]) -> Exchange:
-        """Return the exchange of one buffer of each session."""
 
 
 LIBRARIES = ("nccl", "psum")  # how --comm calls what a library of the devices has
@@ -116,6 +102,6 @@ class HostSum:
         return frozenset()
 
 
-def exchange(algorithm: str, buffers: Sequence[Buffer]) -> HostSum | Ring:
+def exchange(algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
     """Return the exchange of one buffer of each session by `host` or `ring`."""
-    return (HostSum if algorithm == "host" else Ring)(buffers)
+    return (HostSum if algorithm == "host" else Ring)(buffers).queue

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from gpumap.backends.base import Buffer, Clock, Session
+    from gpumap.backends.base import Buffer, Clock, Exchange, Session
     from gpumap.comm.base import Ask, Served
-    from gpumap.comm.local import Exchange
 
     Join = Callable[[str, Sequence[Buffer]], Exchange]
 
@@ -143,7 +142,7 @@ class Threads(Comm):
     def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
         """Return what queues the exchange of a buffer of each rank, on all of their devices."""
         joined: Exchange = self._meet(buffer, partial(self._ranks.join, algorithm))
-        return partial(joined.queue, 1)
+        return partial(joined, 1)
 
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Put an object and an array into the box of a rank."""

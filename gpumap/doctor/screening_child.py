@@ -274,10 +274,10 @@ def _summed(every: Sequence[UsedDevice]) -> Found:
     library = None
     algorithm = "ring" if all("kernels" in session.features for session in sessions) else "host"
     if sessions[0].device.backend == "cupy":
-        from gpumap.backends.cupy import Nccl
+        from gpumap.backends.cupy import nccl
 
         with suppress(Unsupported):  # it is not installed
-            library, algorithm = Nccl(sessions), "native"
+            library, algorithm = nccl(sessions), "native"
     work = LocalRanks(sessions, library).iteration(Job(algorithm, COPY // ITEM))
     code, text, figures = copied(work, COPY, every[0])
     return code, text if code else f"{algorithm}: the sum is right on each device", figures

@@ -48,4 +48,4 @@ def session(number, backend="cupy"):
     ([session(0), session(0)], "has two names, and NCCL takes a device once"),
 ])  # fmt: skip
 def test_what_nccl_would_hang_on_is_refused(sessions, said):
-    assert said in refusal(QuestionError, cupy_nccl.Nccl, sessions).message
+    assert said in refusal(QuestionError, cupy_nccl.nccl, sessions).message

@@ -263,7 +263,7 @@ def test_psum_takes_each_device_once_and_writes_in_place():
         with pytest.raises(QuestionError, match="listed twice"):
             psum([session, session])
         buffer = sent(session, np.arange(8, dtype=np.float32))
-        assert psum([session]).exchange([buffer]).queue(3) == frozenset()
+        assert psum([session])([buffer])(3) == frozenset()
         assert got(buffer).tolist() == list(range(8))
 
 

@@ -56,7 +56,7 @@ def test_an_exchange_is_verified(monkeypatch, name, length):
     work.finish()
     assert work.check().passed
     work.poison()
-    monkeypatch.setattr(work._exchange, "queue", lambda _: frozenset())
+    monkeypatch.setattr(work, "_exchange", lambda _: frozenset())
     work.queue()
     assert not work.check().passed
 

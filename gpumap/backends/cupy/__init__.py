@@ -23,7 +23,7 @@ from gpumap.model import Kind, Probe, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.backends.base import Clock, Feature, Host
+    from gpumap.backends.base import Clock, Feature, Host, Library
     from gpumap.backends.cupy.session import CupySession
     from gpumap.model import Device, Param
 
@@ -136,52 +136,34 @@ _LIBRARY = (
 _DEVICES = "map every name to a CUDA device of its own, driven by cupy"
 
 
-class Nccl:
-    """A communicator for each of several sessions of CuPy, in their order."""
+def nccl(sessions: Sequence[Any]) -> Library:
+    """Connect the devices of several sessions of CuPy; return what exchanges a buffer of each.
 
-    def __init__(self, sessions: Sequence[Any]) -> None:
-        """Connect the devices.
-
-        Raises:
-            AbsentError: CuPy or NCCL is not there.
-            QuestionError: a device is no CUDA device of CuPy's, or is listed twice, where
-                NCCL would hang.
-            DeviceError: NCCL cannot connect them.
-        """
-        _check(sessions)
-        self._nccl = library()
-        self._sessions = tuple(sessions)
-        ordinals = [session.ordinal for session in sessions]
-        with third_party_errors(sessions[0].device):
-            self._comms = self._nccl.NcclCommunicator.initAll(ordinals)
-
-    def exchange(self, buffers: Sequence[Any]) -> NcclExchange:
-        """Return the exchange of one float32 buffer of each session; the sums take their place."""
-        ends = list(zip(self._comms, self._sessions, buffers, strict=True))
-        return NcclExchange(self._nccl, ends)
+    Raises:
+        AbsentError: CuPy or NCCL is not there.
+        QuestionError: a device is no CUDA device of CuPy's, or is listed twice, where
+            NCCL would hang.
+        DeviceError: NCCL cannot connect them.
+    """
+    _check(sessions)
+    module = library()
+    with third_party_errors(sessions[0].device):
+        comms = module.NcclCommunicator.initAll([session.ordinal for session in sessions])
+    return lambda buffers: partial(
+        _exchange, module, list(zip(comms, sessions, buffers, strict=True))
+    )
 
 
-class NcclExchange:
-    """One allreduce, ready to be queued again and again."""
-
-    def __init__(self, nccl: Any, ends: list[tuple[Any, Any, Any]]) -> None:
-        self._nccl = nccl
-        self._ends = ends
-
-    def queue(self, iterations: int) -> frozenset[Any]:
-        """Queue it on every device, in its session's stream."""
-        with third_party_errors(self._ends[0][1].device):
-            for _ in range(iterations):
-                self._queue()
-        return frozenset()
-
-    def _queue(self) -> None:
-        nccl = self._nccl
-        nccl.groupStart()  # or the first call would wait for the others
-        for comm, session, buffer in self._ends:
-            place, count = buffer.address, buffer.shape[0]
-            comm.allReduce(place, place, count, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, session.stream)
-        nccl.groupEnd()
+def _exchange(nccl: Any, ends: list[tuple[Any, Any, Any]], iterations: int) -> frozenset[Any]:
+    """Queue the sum of float32 buffers on every device, in its session's stream."""
+    with third_party_errors(ends[0][1].device):
+        for _ in range(iterations):
+            nccl.groupStart()  # or the first call would wait for the others
+            for comm, session, buffer in ends:
+                place, size = buffer.address, buffer.shape[0]
+                comm.allReduce(place, place, size, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, session.stream)
+            nccl.groupEnd()
+    return frozenset()
 
 
 def library() -> Any:

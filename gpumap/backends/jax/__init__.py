@@ -23,8 +23,7 @@ from gpumap.model import DeviceRef, Probe, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.backends.base import Clock, Feature, Host
-    from gpumap.backends.jax.psum import Psum
+    from gpumap.backends.base import Clock, Feature, Host, Library
     from gpumap.backends.jax.session import JaxSession
     from gpumap.model import Device
 
@@ -69,7 +68,7 @@ class JaxBackend(ProbedBackend):
         return _FEATURES - {"float64"} if device.kind is Kind.TPU else _FEATURES
 
 
-def psum(sessions: Sequence[Any]) -> Psum:
+def psum(sessions: Sequence[Any]) -> Library:
     """Return the allreduce of JAX between several sessions.
 
     Raises:
@@ -85,7 +84,7 @@ def psum(sessions: Sequence[Any]) -> Psum:
         raise AbsentError(f"psum needs jax.shard_map, and this is JAX {jax.__version__}", newer)
     from gpumap.backends.jax.psum import Psum
 
-    return Psum(sessions)
+    return Psum(sessions).exchange
 
 
 def library() -> Any:

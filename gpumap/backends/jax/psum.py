@@ -17,6 +17,7 @@ from gpumap.errors import QuestionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpumap.backends.base import Exchange
     from gpumap.backends.jax.buffers import JaxBuffer
 
 _RANKS = "ranks"  # the axis over which is summed
@@ -51,9 +52,22 @@ class Psum:
         # deadlock, after which XLA ends the process.
         self._one_at_a_time = devices[0].platform == "cpu"
 
-    def exchange(self, buffers: Sequence[JaxBuffer]) -> PsumExchange:
+    def exchange(self, buffers: Sequence[JaxBuffer]) -> Exchange:
         """Return the exchange of one whole buffer of each session; the sums take their place."""
-        return PsumExchange(self, buffers)
+        return partial(self._queue, buffers)
+
+    def _queue(self, buffers: Sequence[JaxBuffer], iterations: int) -> frozenset[Any]:
+        """Queue it on every device."""
+        try:
+            found = self.summed([buffer.native for buffer in buffers], iterations)
+            for buffer, array in zip(buffers, found, strict=True):
+                buffer.put(array)
+        except BaseException:  # Ctrl-C too
+            lose(buffer.place for buffer in buffers)
+            raise
+        for buffer in buffers:
+            buffer.session.wrote(buffer.place)
+        return frozenset()
 
     def summed(self, arrays: list[Any], iterations: int) -> list[Any]:
         """Return each device's array of the sum over `arrays`, one of each device, which go.
@@ -68,24 +82,3 @@ class Psum:
                 if self._one_at_a_time:
                     whole.block_until_ready()
             return [shard.data for shard in whole.addressable_shards]
-
-
-class PsumExchange:
-    """One allreduce, ready to be queued again and again."""
-
-    def __init__(self, library: Psum, buffers: Sequence[JaxBuffer]) -> None:
-        self._library, self._buffers = library, buffers
-
-    def queue(self, iterations: int) -> frozenset[Any]:
-        """Queue it on every device."""
-        arrays = [buffer.native for buffer in self._buffers]
-        try:
-            found = self._library.summed(arrays, iterations)
-            for buffer, array in zip(self._buffers, found, strict=True):
-                buffer.put(array)
-        except BaseException:  # Ctrl-C too
-            lose(buffer.place for buffer in self._buffers)
-            raise
-        for buffer in self._buffers:
-            buffer.session.wrote(buffer.place)
-        return frozenset()
