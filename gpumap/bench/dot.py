@@ -37,9 +37,9 @@ from gpumap.model import Case, Estimate, Group, Limit, LimitOrigin, Plan, Reason
 from gpumap.text import chosen, middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.backends.base import Clock, Peak, Session
+    from gpumap.backends.base import Peak
     from gpumap.engine.base import Metrics, Taken
     from gpumap.model import Binding, Headline, Measurement, Report, Role
 
@@ -89,20 +89,9 @@ class Dot(Benchmark):
     computes = True
     work = "whole"
 
-    def __init__(
-        self,
-        bindings: Sequence[Binding],
-        sessions: Mapping[str, Session],
-        clock: Clock,
-        params: Params,
-        fastest: Binding,
-    ) -> None:
-        self.plan = plan(bindings, params, fastest)
-        self._bindings = tuple(bindings)
-        self._sessions = sessions
-        self._clock = clock
-        self._params = params
-        self._fastest = fastest
+    def __init__(self, devices: OpenDevices, params: Params, fastest: Binding) -> None:
+        self.plan = plan(devices.bindings, params, fastest)
+        self._devices, self._params, self._fastest = devices, params, fastest
         self._pairs: dict[str, Pair] = {}
         self._products: dict[tuple[str, str], Product] = {}
         self._peaks: dict[str, Peak | None] = {}  # by device id
@@ -110,21 +99,21 @@ class Dot(Benchmark):
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Let go of the matrices of the size before; ask for peaks before anything is timed."""
         self._pairs, self._products = {}, {}
-        for binding in self._bindings:
+        for binding in self._devices.bindings:
             if binding.device.id not in self._peaks:
                 self._peaks[binding.device.id] = None
                 with suppress(DeviceError, Unsupported):  # its rows will say what is wrong with it
-                    peak = self._sessions[binding.name].peak(self._params.dtype)
+                    peak = self._devices.sessions[binding.name].peak(self._params.dtype)
                     self._peaks[binding.device.id] = peak
 
     def iteration(self, case: Case) -> Iteration:
         """Put a case's matrices where they are needed."""
         size = int(case.params["size"])
-        whose = case.bindings if case.name == "solo" else self._bindings
+        whose = case.bindings if case.name == "solo" else self._devices.bindings
         placed = _places(case.name, whose, self._fastest)
         products = [self._product(whose.name, where.name, size) for whose, where in placed]
         fetched, threads = "fetch" in case.name, "threads" in case.name
-        return multiplied(products, self._clock if threads else None, fetched=fetched)
+        return multiplied(products, self._devices.clock if threads else None, fetched=fetched)
 
     def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return time and rate of each case, and what several devices gain."""
@@ -149,20 +138,18 @@ class Dot(Benchmark):
 
     def _product(self, whose: str, where: str, size: int) -> Product:
         if whose not in self._pairs:
-            number = [binding.name for binding in self._bindings].index(whose)
+            number = [binding.name for binding in self._devices.bindings].index(whose)
             self._pairs[whose] = Pair((self._params.seed, number), size, self._params.dtype)
         if (whose, where) not in self._products:
-            product = Product(where, self._sessions[where], self._pairs[whose])
+            product = Product(where, self._devices.sessions[where], self._pairs[whose])
             self._products[whose, where] = product
         return self._products[whose, where]
 
 
-def pilot(
-    bindings: Sequence[Binding], sessions: Mapping[str, Session], clock: Clock, params: Params
-) -> dict[str, float]:
+def pilot(bindings: Sequence[Binding], devices: OpenDevices, params: Params) -> dict[str, float]:
     """Return a quick time of one product for each name, to choose the reference by."""
     pair = Pair((params.seed, 0), _PILOT, params.dtype)
-    return times(bindings, sessions, clock, lambda session: Product("", session, pair).queue)
+    return times(bindings, devices, lambda session: Product("", session, pair).queue)
 
 
 def _cases(
@@ -244,11 +231,11 @@ class DotRecipe(ReferenceRecipe):
         bindings = devices.bindings
         check_features(bindings, devices.sessions, self.dtype)
         first = self.named(bindings) or self._chosen(devices)
-        return Dot(bindings, devices.sessions, devices.clock, self.params, first)
+        return Dot(devices, self.params, first)
 
     def _chosen(self, devices: OpenDevices) -> Binding:
         """Return the baseline's reference, or one by a look at the devices."""
-        look = partial(pilot, sessions=devices.sessions, clock=devices.clock, params=self.params)
+        look = partial(pilot, devices=devices, params=self.params)
         backend = devices.bindings[0].device.backend
         base = reference_of(self.base, backend) if self.base else None
         return reference(devices.bindings, look, base)

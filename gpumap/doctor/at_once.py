@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.causes import explaining
 from gpumap.bench.dot import Dot, Params
-from gpumap.engine.base import Settings
+from gpumap.engine.base import OpenDevices, Settings
 from gpumap.engine.runner import Runner
 from gpumap.judge.inconclusive import refused
 from gpumap.machine.state import Neighbours
@@ -26,11 +26,12 @@ _IDEAL = 0.75  # of an ideal speed-up: more than noise takes away
 
 def at_once(every: Sequence[UsedDevice], size: int, seconds: float) -> Found:
     """Return what limits products of a size on all devices, if anything, and by how much."""
-    bindings = [Binding(used.name, used.device) for used in every]
+    bindings = tuple(Binding(used.name, used.device) for used in every)
     sessions = {used.name: used.session for used in every}
     clock, scripted = every[0].clock, any(used.scripted for used in every)
     params = Params((size,), cases=("solo", "one", "many"))
-    benchmark = Dot(bindings, sessions, clock, params, bindings[0])
+    devices = OpenDevices(bindings, sessions, clock, sessions.__getitem__, cpus=1)
+    benchmark = Dot(devices, params, bindings[0])
     around = Around if scripted else Neighbours().read
     settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)
     runner = Runner(benchmark, clock, settings, around, explain=explaining(benchmark.key))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Session
+    from gpumap.engine.base import OpenDevices
     from gpumap.model import Binding
 
     Look = Callable[[Sequence[Binding]], Mapping[str, float]]  # seconds by name
@@ -245,9 +246,8 @@ _MOST = 50  # up to so many times, or a busy moment would choose
 
 
 def times(
-    bindings: Iterable[Binding],
-    sessions: Mapping[str, Session],
-    clock: Clock,
+    bindings: Sequence[Binding],
+    devices: OpenDevices,
     prepare: Callable[[Session], Callable[[], None]],
 ) -> dict[str, float]:
     """Return how long a piece of work takes on the device of each name.
@@ -256,31 +256,30 @@ def times(
     hits all of them.
 
     Args:
-        bindings: names and devices.
-        sessions: by name.
-        clock: the clock of the devices.
+        bindings: the names.
+        devices: the sessions of theirs, and the clock.
         prepare: puts the work on a device, and returns what queues it.
 
     Returns:
         Seconds by name, the shortest of a few times: what others on the machine disturb least. A
         device that fails has none: its own rows will say what is wrong with it.
     """
-    bindings = tuple(bindings)
     jobs: dict[str, tuple[Callable[[], None], Session]] = {}
     seen: dict[str, list[float]] = {}
     for binding in one_of_each(bindings):
         with suppress(DeviceError):
-            job, session = prepare(sessions[binding.name]), sessions[binding.name]
+            session = devices.sessions[binding.name]
+            job = prepare(session)
             job()  # the first one compiles
             session.synchronize()
             jobs[binding.device.id], seen[binding.device.id] = (job, session), []
     while waiting := [id_ for id_ in jobs if not _enough(seen[id_])]:
         for id_ in waiting:
             try:
-                (job, session), start = jobs[id_], clock.now()
+                (job, session), start = jobs[id_], devices.clock.now()
                 job()
                 session.synchronize()
-                seen[id_].append(clock.now() - start)
+                seen[id_].append(devices.clock.now() - start)
             except DeviceError:
                 del jobs[id_], seen[id_]
     return {b.name: min(seen[b.device.id]) for b in bindings if b.device.id in seen}

@@ -89,7 +89,7 @@ def test_the_pilot_times_one_product_on_each_device_once():
     kind, heard = noting("gemm")
     lost = gpu(2, fault="lost")
     here = world(gpu(0), gpu(0), gpu(1, rate=RATE / 2), lost, lost, kind=kind)
-    times = pilot(here.bindings, here.sessions, here.clock, Params((64, 128)))
+    times = pilot(here.bindings, here, Params((64, 128)))
     a, b = pytest.approx(2.0**-3), pytest.approx(2.0**-2)
     assert times == {"a": a, "b": a, "c": b}
     assert here.sessions["b"].commands == here.sessions["e"].commands == 0
@@ -135,7 +135,7 @@ FEW = ("many", "one+fetch", "solo")
 def test_the_plan_takes_what_is_really_allocated(scripts, sizes, cases, dtype):
     kind, highest = counting()
     here, params = world(*scripts, kind=kind), Params(sizes, dtype, cases)
-    pilot(here.bindings, here.sessions, here.clock, params)
+    pilot(here.bindings, here, params)
     benchmark = dot_on(here, params)
     rows_on(here, benchmark, replace(SETTINGS, blocks=1))
     assert highest.items() <= benchmark.plan.memory.items()

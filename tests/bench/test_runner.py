@@ -119,7 +119,7 @@ def test_a_group_in_which_all_matters_most_is_not_measured_in_two_stages():
 
 def _swing(noted, _case):
     """Let the time swing by a half from call to call."""
-    noted._clock.sleep((len(noted.queued) % 5) * 64**3 * 2 / RATE)
+    noted._devices.clock.sleep((len(noted.queued) % 5) * 64**3 * 2 / RATE)
 
 
 _Noisy = hooking(_Noted, "queue", _swing)
@@ -306,7 +306,7 @@ def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
 def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     """Wider ones than at the end: it spends a tenth of the error."""
     seen, noise = [], Random(1)  # noqa: S311 - no secret
-    uneven = hooking(Dot, "queue", lambda made, _: made._clock.sleep(noise.random() * 2.0**-5))
+    uneven = hooking(Dot, "queue", lambda made, _: made._devices.clock.sleep(noise.random() * 2.0**-5))
     look = {"decided": lambda rows: bool(seen.append(rows))}
     settings = replace(SETTINGS, blocks=200, confidence=0.9, **look)
     (last,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=uneven, settings=settings)

@@ -107,7 +107,7 @@ def hooking(kind, name, before):
 
 def dot_on(here, params=None, kind=Dot):
     params = params or Params((64,))
-    return kind(here.bindings, here.sessions, here.clock, params, here.bindings[0])
+    return kind(here, params, here.bindings[0])
 
 
 def controlled_on(here, benchmark, kind=Controlled):
