@@ -19,7 +19,7 @@ from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
-from gpumap.engine.estimates import by_block, gains, per_time, time_of
+from gpumap.engine.estimates import gains, per_time, time_of
 from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest
 from gpumap.judge.inconclusive import too_few
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from gpumap.bench.exchanges import LocalRanks
     from gpumap.bench.process_ranks import ProcessRanks
-    from gpumap.engine.base import Iteration, Metrics, Taken
-    from gpumap.model import Headline, Measurement, Param, Report, Role
+    from gpumap.engine.base import Blocks, Figures, Iteration
+    from gpumap.model import Headline, Measurement, Param, Report, Role, Samples
 
     Ranks = LocalRanks | ProcessRanks  # the devices of a process, or processes
 
@@ -82,22 +82,17 @@ class AllReduce(Benchmark):
         """Return a case's exchange."""
         return self._ranks.iteration(job_of(case))
 
-    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
+    def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
         """Return time, algorithm and bus bandwidth, and what a case gains over its reference."""
-        blocks = {id_: by_block(each) for id_, each in samples.items()}
-        metrics = {}
-        for case in (case for case in group.cases if case.id in samples):
-            time, ranks = time_of(samples[case.id], confidence), len(case.bindings)
-            nbytes = int(case.params["bytes"])
-            moved = bus_factor(ranks) * nbytes
-            figures = {
-                "time": time,
-                "bandwidth": per_time(nbytes, time, "B/s"),
-                "bus_bandwidth": per_time(moved, time, "B/s"),
-            }
-            over = {"speedup": blocks.get(case.against or "", {})}
-            metrics[case.id] = figures | gains(over, blocks[case.id], confidence)
-        return metrics
+        time, nbytes = time_of(samples, confidence), int(case.params["bytes"])
+        moved = bus_factor(len(case.bindings)) * nbytes
+        figures = {
+            "time": time,
+            "bandwidth": per_time(nbytes, time, "B/s"),
+            "bus_bandwidth": per_time(moved, time, "B/s"),
+        }
+        over = {"speedup": blocks.get(case.against or "", {})}
+        return figures | gains(over, blocks[case.id], confidence)
 
 
 def job_of(case: Case) -> Job:

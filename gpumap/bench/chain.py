@@ -21,7 +21,7 @@ from gpumap.bench.keys import HOST
 from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
-from gpumap.engine.estimates import by_block, gains, time_and_rate
+from gpumap.engine.estimates import gains, time_and_rate
 from gpumap.engine.sizes import squares
 from gpumap.engine.verify import played
 from gpumap.errors import Unsupported
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.engine.base import Metrics, Taken
+    from gpumap.engine.base import Blocks, Figures
     from gpumap.machine.blas import Cores
-    from gpumap.model import Binding, Headline, Measurement, Param, Report, Role
+    from gpumap.model import Binding, Headline, Measurement, Param, Report, Role, Samples
 
 KEY = "chain"
 CASES = ("separate", "fused", HOST)
@@ -111,17 +111,13 @@ class Chain(Benchmark):
             self._placed = Placed(self._place.name, self._session, data)
         return DeviceIteration(self._placed, fused=case.name == "fused")
 
-    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
-        """Return time and rate of each case, and what it gains over its reference and the host."""
-        blocks = {id_: by_block(found) for id_, found in samples.items()}
-        host = next((case.id for case in group.cases if case.name == HOST), "")
-        found = {}
-        for case in (case for case in group.cases if case.id in samples):
-            over = {"speedup": case.against or "", "speedup_over_host": host}
-            others = {key: blocks.get(id_, {}) for key, id_ in over.items() if id_ != case.id}
-            known = gains(others, blocks[case.id], confidence)
-            found[case.id] = time_and_rate(case, samples[case.id], confidence) | known
-        return found
+    def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
+        """Return time and rate of a case, and what it gains over its reference and the host."""
+        host = next((c.id for c in self.plan.cases if c.name == HOST and c.id in blocks), "")
+        over = {"speedup": case.against or "", "speedup_over_host": host}
+        others = {key: blocks.get(id_, {}) for key, id_ in over.items() if id_ != case.id}
+        known = gains(others, blocks[case.id], confidence)
+        return time_and_rate(case, samples, confidence) | known
 
 
 def _cases(place: Binding, params: Params, rows: int, skip: Reason | None) -> Iterator[Case]:

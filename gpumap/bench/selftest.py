@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumap.dtypes import Arithmetic
-    from gpumap.engine.base import Metrics, Taken
+    from gpumap.engine.base import Blocks, Figures
     from gpumap.judge.pairs import Outcome
-    from gpumap.model import Alarms, Binding, Param
+    from gpumap.model import Alarms, Binding, Param, Samples
 
 KEY = "selftest"
 _SIDES = ("a", "b")
@@ -94,10 +94,9 @@ class SelfTest(Benchmark):
             self._iterations[name] = multiplied([product], None, fetched=False)
         return self._iterations[name]
 
-    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
-        """Return time and rate of A and of B."""
-        cases = [case for case in group.cases if case.id in samples]
-        return {case.id: time_and_rate(case, samples[case.id], confidence) for case in cases}
+    def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:  # noqa: ARG002
+        """Return time and rate of A or of B."""
+        return time_and_rate(case, samples, confidence)
 
 
 class SelfTestRecipe(Recipe):

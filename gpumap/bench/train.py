@@ -25,7 +25,7 @@ from gpumap.bench.train_workers import Training
 from gpumap.comm.local import LIBRARIES
 from gpumap.engine import stats
 from gpumap.engine.base import COMPARABLE, Benchmark
-from gpumap.engine.estimates import by_block, per_time, ratio, time_of
+from gpumap.engine.estimates import per_time, ratio, time_of
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.training.jobs import CASES, Params, Spec, job_of
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from gpumap.bench.process_ranks import ProcessRanks
     from gpumap.bench.train_workers import LocalWorkers
-    from gpumap.engine.base import Iteration, Metrics, Taken
+    from gpumap.engine.base import Blocks, Figures, Iteration
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job
 
@@ -96,24 +96,19 @@ class Train(Benchmark):
         training.steps = int(case.params["steps"])
         return self._workers.played(training, job)
 
-    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
+    def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
         """Return time, examples per second, phases, and what devices gain over one."""
-        blocks = {id_: by_block(each) for id_, each in samples.items()}
-        batches = {case.id: _examples(case) for case in group.cases}
-        metrics = {}
-        for case in group.cases:
-            if case.id not in samples:
-                continue
-            figures = self._figures(case, samples[case.id], confidence)
-            if (over := blocks.get(case.against or "")) is not None:
-                more = batches[case.id] / batches[case.against or ""]
-                mine = {block: seconds / more for block, seconds in blocks[case.id].items()}
-                if (gain := ratio(over, mine, confidence)) is not None:
-                    n = len(case.bindings)
-                    each = Estimate(gain.value / n, gain.low / n, gain.high / n, "1")
-                    figures |= {"speedup": gain, "efficiency": each}
-            metrics[case.id] = figures
-        return metrics
+        figures = self._figures(case, samples, confidence)
+        if case.against not in blocks:
+            return figures
+        (one,) = (other for other in self.plan.cases if other.id == case.against)
+        more = _examples(case) / _examples(one)
+        mine = {block: seconds / more for block, seconds in blocks[case.id].items()}
+        gain, n = ratio(blocks[one.id], mine, confidence), len(case.bindings)
+        if gain is None:
+            return figures
+        each = Estimate(gain.value / n, gain.low / n, gain.high / n, "1")
+        return figures | {"speedup": gain, "efficiency": each}
 
     def _job(self, case: Case) -> Job:
         rule, whole = str(case.params.get("rule", "")), case.name == "step"

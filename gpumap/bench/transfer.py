@@ -27,7 +27,7 @@ from gpumap.bench.transfer_headline import is_plain
 from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
 from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices
-from gpumap.engine.estimates import by_block, gains, per_time, time_of
+from gpumap.engine.estimates import gains, per_time, time_of
 from gpumap.engine.verify import one_of_each, played
 from gpumap.machine.blas import Cores
 from gpumap.model import Binding, Case, Group, Plan, Work, replace
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Session
-    from gpumap.engine.base import Metrics, Taken
-    from gpumap.model import Estimate, Limit, Param, Samples
+    from gpumap.engine.base import Blocks, Figures
+    from gpumap.model import Limit, Param, Samples
 
     Able = Mapping[str, Sequence[Binding]]  # by the kind of host memory that their devices have
 
@@ -159,14 +159,16 @@ class Transfer(Benchmark):
             return BothWays(buffers[0], self._slice(case.names[0], memory, nbytes, back=True))
         return HostCopy(buffers, case.name, sync=sync)
 
-    def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
+    def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
         """Return time or spacing, bandwidth, what copies at once gain; of calls the time."""
-        blocks = {id_: by_block(found) for id_, found in samples.items()}
-        return {
-            case.id: _figures(case, samples[case.id], blocks, confidence)
-            for case in group.cases
-            if case.id in samples
-        }
+        time = time_of(samples, confidence)
+        if is_call(case):
+            return {"time": time}
+        moved = case.work.bytes_to_device + case.work.bytes_to_host
+        name = "time" if case.params["mode"] == "sync" else "issue_interval"
+        figures = {name: time, "bandwidth": per_time(moved, time, "B/s")}
+        alone = {"speedup": _sequential_times(case, blocks)}
+        return figures | gains(alone, blocks[case.id], confidence)
 
     def limit(self, case: Case) -> Limit | None:
         """Return what the links to the devices carry; nothing is known of other routes."""
@@ -184,20 +186,7 @@ class Transfer(Benchmark):
         return self._buffers[key].part(nbytes)
 
 
-def _figures(
-    case: Case, samples: Samples, blocks: Mapping[str, Mapping[int, float]], confidence: float
-) -> dict[str, Estimate]:
-    time = time_of(samples, confidence)
-    if is_call(case):
-        return {"time": time}
-    moved = case.work.bytes_to_device + case.work.bytes_to_host
-    name = "time" if case.params["mode"] == "sync" else "issue_interval"
-    figures = {name: time, "bandwidth": per_time(moved, time, "B/s")}
-    alone = {"speedup": _sequential_times(case, blocks)}
-    return figures | gains(alone, blocks[case.id], confidence)
-
-
-def _sequential_times(case: Case, blocks: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
+def _sequential_times(case: Case, blocks: Blocks) -> dict[int, float]:
     """Return what the same bytes take one after the other, in each block; none: not compared."""
     first = blocks.get(case.against or "", {})
     if case.then is None:

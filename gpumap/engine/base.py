@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.base import Clock, Mark, Session
+from gpumap.engine.estimates import by_block
 from gpumap.model import Binding, Group, Plan, Reason
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     Parts = Literal["whole", "split"] | None
     Decided = Callable[[Sequence[Measurement]], bool | None]
     Taken = Mapping[str, Samples]  # by case id
-    Metrics = Mapping[str, Mapping[str, Estimate]]  # by case id and name
+    Blocks = Mapping[str, Mapping[int, float]]  # seconds of one iteration, by case id and block
+    Figures = Mapping[str, Estimate]  # by name
+    Metrics = Mapping[str, Figures]  # by case id
 
 # Seconds of a sample that is compared with another run's: even a slow wait takes less than a
 # hundredth of it. So runs whose waits differ take samples of the same number of iterations.
@@ -174,6 +177,12 @@ class Benchmark:
 
     def metrics(self, group: Group, samples: Taken, confidence: float) -> Metrics:
         """Return the metrics of each case id, from the samples of the whole group."""
+        blocks = {id_: by_block(each) for id_, each in samples.items()}
+        cases = (case for case in group.cases if case.id in samples)
+        return {case.id: self.figures(case, samples[case.id], blocks, confidence) for case in cases}
+
+    def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
+        """Return the metrics of a case; `blocks` has the times of all cases of its group."""
         raise NotImplementedError
 
     def limit(self, case: Case) -> Limit | None:  # noqa: ARG002 - nothing bounds most of them
