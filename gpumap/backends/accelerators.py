@@ -7,13 +7,13 @@ tells what is free of its memory without a context, which costs 0.3 s and hundre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpumap.backends.third_party import message_of
 from gpumap.kinds import Kind
 from gpumap.machine.cuda import version_text
 from gpumap.machine.topology import pci_address
-from gpumap.model import Device, DeviceRef, replace
+from gpumap.model import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,21 +21,10 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Host
     from gpumap.backends.third_party import Cuda
     from gpumap.machine.nvml import NvmlGpu
-    from gpumap.model import Param
+    from gpumap.model import Device
 
 _MIG = " MIG "  # CUDA names an instance "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
 _OF_NVML = ("link_width", "max_link_generation", "max_link_width", "max_clock")
-
-
-class Told(NamedTuple):
-    """What a library tells of a device: `uuid` without prefix, `memory` in bytes."""
-
-    name: str
-    address: str | None = None
-    uuid: str | None = None
-    memory: int | None = None
-    units: int | None = None
-    capability: tuple[int, int] = (0, 0)
 
 
 def listed(asked: Mapping[str, Callable[[], Device]]) -> tuple[list[Device], list[str]]:
@@ -53,51 +42,39 @@ def listed(asked: Mapping[str, Callable[[], Device]]) -> tuple[list[Device], lis
     return devices, notes
 
 
-def accelerator(
-    backend: str, kind: Kind, ordinal: int, told: Told, host: Host, cuda: Cuda
-) -> Device:
-    """Return the device of a kind with that number in this process.
+def accelerator(told: Device, host: Host, cuda: Cuda, capability: str = "0.0") -> Device:
+    """Return a device with all that is known of it.
 
     Args:
-        backend: the library that lists it.
-        kind: its kind.
-        ordinal: its number.
-        told: what the library tells of it.
+        told: what its library tells: its UUID has no prefix, its PCI address any form.
         host: whose PCI bus it is on.
         cuda: NVML and the driver, of which one of NVIDIA's is asked for.
+        capability: the compute capability of one of NVIDIA's.
     """
-    if kind is Kind.CUDA:
-        return _cuda_device(backend, ordinal, told, host, cuda)
-    pci = pci_address(told.address or "")
-    identity = f"pci:{pci}" if pci else f"uuid:{told.uuid}" if told.uuid else f"{kind}:{ordinal}"
-    return _described(backend, kind, ordinal, told, host, pci, identity)
+    if told.kind is Kind.CUDA:
+        return _cuda_device(told, host, cuda, capability)
+    pci = pci_address(told.pci or "")
+    identity = f"pci:{pci}" if pci else f"uuid:{told.uuid}" if told.uuid else told.id
+    return _placed(told, host, pci, identity)
 
 
-def _described(
-    backend: str, kind: Kind, ordinal: int, told: Told, host: Host, pci: str | None, identity: str
-) -> Device:
-    """Return a device with what its library and the PCI bus tell of it."""
+def _placed(told: Device, host: Host, pci: str | None, identity: str) -> Device:
+    """Return a device with what the PCI bus tells of it."""
     place = next((p for p in host.topology.pci if p.address == pci), None)
-    return Device(
-        id=f"{kind}:{ordinal}",
-        kind=kind,
-        ref=DeviceRef(kind, ordinal if "index" in kind.row.forms else None),
-        name=told.name,
-        backend=backend,
+    return replace(
+        told,
         pci=pci,
-        uuid=told.uuid,
-        memory_total=told.memory,
-        units=told.units,
         numa_node=place.numa_node if place else None,
         cores=place.local_cpus if place else (),
         hardware=frozenset({identity}),
     )
 
 
-def _cuda_device(backend: str, ordinal: int, told: Told, host: Host, cuda: Cuda) -> Device:
+def _cuda_device(told: Device, host: Host, cuda: Cuda, capability: str) -> Device:
     """Return the CUDA device with that number in this process."""
+    ordinal = told.ref.index or 0
     listed = cuda.driver.devices[ordinal : ordinal + 1] if cuda.driver else ()
-    address = told.address or next((each.pci for each in listed), None) or f"cuda:{ordinal}"
+    address = told.pci or next((each.pci for each in listed), None) or told.id
     pci = pci_address(address) or address.lower()
     digits = cuda.uuid(ordinal, pci) or told.uuid
     gpu, part = _nvml_device(pci, digits, cuda.gpus)
@@ -105,16 +82,18 @@ def _cuda_device(backend: str, ordinal: int, told: Told, host: Host, cuda: Cuda)
     uuid = _uuid(digits, gpu, part, mig=mig)
     memory = part if mig else gpu
     identity = f"mig:{uuid}" if uuid and uuid.startswith("MIG-") else f"pci:{pci}"
-    found = _described(backend, Kind.CUDA, ordinal, told, host, pci, identity)
+    found = _placed(told, host, pci, identity)
     version = version_text(cuda.driver.version) if cuda.driver else None
     drivers = (gpu.driver if gpu else None, version)
+    facts = {key: getattr(gpu, key, None) for key in _OF_NVML}
     return replace(
         found,
         uuid=uuid,
         memory_free=memory.memory_free if memory else None,
         numa_node=gpu.numa_node if gpu and found.numa_node is None else found.numa_node,
         driver=", ".join(filter(None, drivers)) or None,
-        facts=_facts(told.capability, gpu, mig=mig),
+        facts={"compute_capability": capability, "mig": mig}
+        | {key: value for key, value in facts.items() if value is not None},
     )
 
 
@@ -145,9 +124,3 @@ def _uuid(
     if digits is None or whole == f"GPU-{digits}":
         return whole
     return f"MIG-{digits}" if mig else f"GPU-{digits}"
-
-
-def _facts(capability: tuple[int, int], gpu: NvmlGpu | None, *, mig: bool) -> dict[str, Param]:
-    facts: dict[str, Param] = {"compute_capability": "{}.{}".format(*capability), "mig": mig}
-    figures = {key: getattr(gpu, key, None) for key in _OF_NVML}
-    return facts | {key: value for key, value in figures.items() if value is not None}

@@ -11,21 +11,21 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.accelerators import Told, accelerator, listed
+from gpumap.backends.accelerators import accelerator, listed
 from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import TOO_OLD, Cuda, third_party_errors, too_old
 from gpumap.dtypes import has_bfloat16
 from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install, pip
 from gpumap.machine.cuda import NO_GPU, no_driver, uuid_text
-from gpumap.model import Kind, Probe, replace
+from gpumap.model import Device, DeviceRef, Kind, Probe, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Clock, Feature, Host, Library
     from gpumap.backends.cupy.session import CupySession
-    from gpumap.model import Device, Param
+    from gpumap.model import Param
 
 
 _AMPERE = 8  # major compute capability: the first with bfloat16 and TF32
@@ -104,15 +104,18 @@ class CupyBackend(ProbedBackend):
 
 def _device(ordinal: int, runtime: Any, host: Host, cuda: Cuda) -> Device:
     properties = runtime.getDeviceProperties(ordinal)
-    told = Told(
-        name=properties["name"].decode(errors="replace"),
-        address=runtime.deviceGetPCIBusId(ordinal),
+    told = Device(
+        f"cuda:{ordinal}",
+        Kind.CUDA,
+        DeviceRef(Kind.CUDA, ordinal),
+        properties["name"].decode(errors="replace"),
+        NAME,
+        pci=runtime.deviceGetPCIBusId(ordinal),
         uuid=uuid_text(properties.get("uuid")),
-        memory=properties["totalGlobalMem"],
+        memory_total=properties["totalGlobalMem"],
         units=properties["multiProcessorCount"],
-        capability=(properties["major"], properties["minor"]),
     )
-    found = accelerator(NAME, Kind.CUDA, ordinal, told, host, cuda)
+    found = accelerator(told, host, cuda, "{major}.{minor}".format_map(properties))
     return replace(found, facts={**found.facts, **_host_memory(ordinal, runtime)})
 
 

@@ -11,21 +11,20 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.accelerators import Told, accelerator, listed
+from gpumap.backends.accelerators import accelerator, listed
 from gpumap.backends.numpy import cores
 from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import Cuda
 from gpumap.errors import AbsentError
 from gpumap.extras import install, pip
 from gpumap.kinds import KINDS, Kind
-from gpumap.model import DeviceRef, Probe, replace
+from gpumap.model import Device, DeviceRef, Probe, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpumap.backends.base import Clock, Feature, Host, Library
     from gpumap.backends.jax.session import JaxSession
-    from gpumap.model import Device
 
 NAME = "jax"
 _FEATURES: frozenset[Feature] = frozenset(
@@ -120,11 +119,7 @@ def _device(id_: str, native: Any, host: Host, cuda: Cuda) -> Device:
         return replace(every, id=id_, ref=DeviceRef(Kind.CPU, index), backend=NAME)
     memory = (native.memory_stats() or {}).get("bytes_limit")
     units = getattr(native, "core_count", None)
-    capability = _capability(native) if kind == Kind.CUDA else (0, 0)  # of AMD's it says gfx942
-    told = Told(native.device_kind, memory=memory, units=units, capability=capability)
-    return accelerator(NAME, Kind(kind), int(number), told, host, cuda)
-
-
-def _capability(native: Any) -> tuple[int, int]:
-    major, _, minor = str(native.compute_capability).partition(".")
-    return int(major), int(minor or 0)
+    capability = native.compute_capability if kind == Kind.CUDA else "0.0"  # of AMD's it is gfx942
+    ref = DeviceRef(Kind(kind), int(number))
+    told = Device(id_, ref.kind, ref, native.device_kind, NAME, memory_total=memory, units=units)
+    return accelerator(told, host, cuda, str(capability))

@@ -8,18 +8,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.accelerators import Told, accelerator, listed
+from gpumap.backends.accelerators import accelerator, listed
 from gpumap.backends.numpy import cores
 from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import Cuda
 from gpumap.dtypes import has_bfloat16
 from gpumap.kinds import KINDS, Kind
 from gpumap.machine.topology import pci_address
-from gpumap.model import Probe, replace
+from gpumap.model import Device, DeviceRef, Probe, replace
 
 if TYPE_CHECKING:
     from gpumap.backends.base import Clock, Feature, Host, Session
-    from gpumap.model import Device
 
 NAME = "torch"
 _AMPERE = 8  # major compute capability: the first with TF32
@@ -85,7 +84,9 @@ def _accelerators(torch: Any, host: Host) -> tuple[list[Device], list[str]]:
     ask = getattr(torch.get_device_module(known.type), "get_device_properties", lambda _: None)
 
     def asked(ordinal: int) -> Device:
-        found = accelerator(NAME, kind, ordinal, _told(ask(ordinal), kind), host, cuda)
+        told = ask(ordinal)
+        capability = f"{getattr(told, 'major', 0)}.{getattr(told, 'minor', 0)}"
+        found = accelerator(_told(told, kind, ordinal), host, cuda, capability)
         return _placed(found, f"{known.type}:{ordinal}")
 
     every = range(torch.accelerator.device_count())
@@ -97,15 +98,18 @@ def _placed(device: Device, place: str) -> Device:
     return replace(device, backend=NAME, facts={**device.facts, "torch_device": place})
 
 
-def _told(told: Any, kind: Kind) -> Told:
+def _told(told: Any, kind: Kind, ordinal: int) -> Device:
     """Return what PyTorch tells of a device: of Apple's nothing."""
-    return Told(
+    return Device(
+        f"{kind}:{ordinal}",
+        kind,
+        DeviceRef(kind, ordinal if "index" in kind.row.forms else None),
         str(getattr(told, "name", f"{kind.row.maker} {kind.row.noun}")),
-        _address(told),
-        str(getattr(told, "uuid", "")) or None,
-        getattr(told, "total_memory", None),
-        getattr(told, "multi_processor_count", None),
-        (getattr(told, "major", 0), getattr(told, "minor", 0)),
+        NAME,
+        pci=_address(told),
+        uuid=str(getattr(told, "uuid", "")) or None,
+        memory_total=getattr(told, "total_memory", None),
+        units=getattr(told, "multi_processor_count", None),
     )
 
 
