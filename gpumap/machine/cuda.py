@@ -26,7 +26,11 @@ from uuid import UUID
 from gpumap.machine.topology import Tree, no_gpu, pci_address
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumap.model import Lack
+
+    Nameable = Sequence[tuple[str | None, ...]]  # UUIDs of each GPU and of its instances
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 _LIST = "`nvidia-smi -L` lists the devices"
@@ -37,14 +41,6 @@ LIBRARY = "libcuda.so.1"
 _NVIDIA = 0x10DE  # on the PCI bus
 _TEXT = 256  # bytes for a name
 _UUID = 16  # bytes; CuPy cuts what it tells at the first zero, and half of one is none
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What NVML tells of this machine; None where it does not answer."""
-
-    count: int | None = None  # GPUs, whether CUDA may see them or not
-    uuids: frozenset[str] | None = None  # of GPUs and of MIG instances
 
 
 class Why(NamedTuple):
@@ -74,24 +70,24 @@ def no_driver(root: Path = Path("/")) -> Why:
     return NO_GPU if no_gpu(Tree(root), _NVIDIA) else NO_DRIVER
 
 
-def explain(text: str | None, known: Known, shown: int) -> Why | None:
+def explain(text: str | None, gpus: Nameable | None, shown: int) -> Why | None:
     """Return what CUDA_VISIBLE_DEVICES hides though it names it; None if that is nothing.
 
     Args:
         text: the variable; None where it is not set.
-        known: what there is to name.
+        gpus: what there is to name; None where NVML does not answer.
         shown: how many devices CUDA shows.
     """
-    if text is None or known.count == 0:  # where there is nothing, nothing is hidden
+    if text is None or (gpus is not None and not gpus):  # where there is nothing, nothing is hidden
         return None
     if not text.strip():
         return Why(f"{VARIABLE} is empty: every device is hidden", f"unset it; {_LIST}")
     entries = [part.strip() for part in text.rstrip(", ").split(",")]
-    wrong = next((n for n, entry in enumerate(entries) if not _names(entry, known)), len(entries))
+    wrong = next((n for n, entry in enumerate(entries) if not _names(entry, gpus)), len(entries))
     if shown >= len(entries):
         return None
     twice = len(set(entries)) < len(entries)
-    if shown >= wrong or (known.count is None and not twice):
+    if shown >= wrong or (gpus is None and not twice):
         entry = f'entry {shown + 1} ("{_short(entries[shown])}")'
         reason = f"{entry} names no device, so it and every later entry are hidden"
     elif shown or twice:  # CUDA alone knows why it ends here
@@ -102,17 +98,18 @@ def explain(text: str | None, known: Known, shown: int) -> Why | None:
     return Why(f"{VARIABLE}={_short(text)}: {reason}", fix)
 
 
-def _names(entry: str, known: Known) -> bool:
+def _names(entry: str, gpus: Nameable | None) -> bool:
     """Return whether an entry may name a device, by CUDA's rules."""
     if entry[:4].upper() in ("GPU-", "MIG-"):
         start = entry.lower()
         old = start.startswith("mig-gpu-")  # with numbers of instances, which are NVML's business
-        fits = [uuid for uuid in known.uuids or () if uuid.lower().startswith(start)]
-        return known.uuids is None or old or len(fits) == 1
+        uuids = [uuid for every in gpus or () for uuid in every]
+        fits = [uuid for uuid in uuids if uuid is None or uuid.lower().startswith(start)]
+        return gpus is None or None in fits or old or len(fits) == 1  # None could be any
     digits = _INDEX.match(entry)  # as C's strtoul, which stops at what is no digit
     if digits is None:
         return False
-    return known.count is None or (len(digits[1]) <= _DIGITS and int(digits[1]) < known.count)
+    return gpus is None or (len(digits[1]) <= _DIGITS and int(digits[1]) < len(gpus))
 
 
 def _short(text: str) -> str:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from gpumap.errors import AbsentError
 from gpumap.extras import NVML, pip
-from gpumap.machine.cuda import MISMATCH, NO_DRIVER, Known
+from gpumap.machine.cuda import MISMATCH, NO_DRIVER
 from gpumap.machine.topology import pci_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from gpumap.machine.cuda import Nameable
     from gpumap.model import Device
 
 _CLOCK_SM = 1  # nvmlClockType_t
@@ -107,14 +108,11 @@ def gpus(library: Any = None) -> tuple[NvmlGpu, ...]:
         return tuple(_all(nvml))
 
 
-def nameable(devices: Iterable[NvmlGpu] | None) -> Known:
-    """Return what CUDA_VISIBLE_DEVICES can name; a device without an answer could have any UUID."""
+def nameable(devices: Iterable[NvmlGpu] | None) -> Nameable | None:
+    """Return what CUDA_VISIBLE_DEVICES can name."""
     if devices is None:
-        return Known()
-    every = tuple(devices)
-    named = [gpu.uuid for gpu in every]
-    named += [part.uuid for gpu in every for part in gpu.instances]
-    return Known(len(every), None if None in named else frozenset(filter(None, named)))
+        return None
+    return [(gpu.uuid, *(part.uuid for part in gpu.instances)) for gpu in devices]
 
 
 _NOT_SUPPORTED = 3  # of nvmlReturn_t

@@ -6,14 +6,14 @@ import sys
 import pytest
 from tables import table
 
-from gpumap.machine.cuda import NO_DRIVER, NO_GPU, Known, Why, driver, explain, no_driver, uuid_text
+from gpumap.machine.cuda import NO_DRIVER, NO_GPU, Why, driver, explain, no_driver, uuid_text
 
 A = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 B = "GPU-89aa0000-0000-0000-0000-000000000000"
 PART = "MIG-c5b2f7a1-0000-0000-0000-000000000001"
 KNOWN = {
-    "two": Known(2, frozenset({A, B})), "cut": Known(1, frozenset({A, PART, PART[:-1] + "2"})),
-    "nothing": Known(), "three": Known(3), "none": Known(0, frozenset()),
+    "two": [(A,), (B,)], "cut": [(A, PART, PART[:-1] + "2")],
+    "nothing": None, "three": [(None,)] * 3, "none": [],
 }  # fmt: skip
 TABLES = table(__file__)
 HIDDEN = " names no device, so it and every later entry are hidden"
