@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from gpumap.dtypes import Array, np, numpy_dtype
 from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpumap.dtypes import Arithmetic, Dtype
     from gpumap.kernels import Kernel
-    from gpumap.model import Device, Kind, LimitOrigin, Probe
+    from gpumap.model import Device, Kind, Limit, Probe
 
 Feature = Literal[
     "pinned", "events", "kernels", "operations", "float16", "float64", "bfloat16", "tf32",
@@ -58,14 +58,6 @@ class Host:
     opens: list[str] = field(default_factory=list)
     notes: tuple[Diagnostic, ...] = ()
     root: Path = Path("/")
-
-
-class Peak(NamedTuple):
-    """A device's arithmetic ceiling in FLOP/s, and how it is known."""
-
-    value: float
-    source: str
-    origin: LimitOrigin
 
 
 _MOST_THREADS = 1024  # started as they are needed: one for each name
@@ -329,7 +321,7 @@ class Session(ABC):
         """
         return None
 
-    def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - as above
+    def peak(self, arithmetic: Arithmetic) -> Limit | None:  # noqa: ARG002 - as above
         """Return the FLOP/s that no product of this arithmetic can exceed here, if it is known.
 
         By a data sheet and the highest clock that the driver reports; no core has one.

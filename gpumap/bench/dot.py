@@ -39,7 +39,6 @@ from gpumap.text import chosen, middle
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.backends.base import Peak
     from gpumap.engine.base import Metrics, Taken
     from gpumap.model import Binding, Headline, Measurement, Report, Role
 
@@ -94,7 +93,7 @@ class Dot(Benchmark):
         self._devices, self._params, self._fastest = devices, params, fastest
         self._pairs: dict[str, Pair] = {}
         self._products: dict[tuple[str, str], Product] = {}
-        self._peaks: dict[str, Peak | None] = {}  # by device id
+        self._peaks: dict[str, Limit | None] = {}  # by device id
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Let go of the matrices of the size before; ask for peaks before anything is timed."""

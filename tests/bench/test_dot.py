@@ -6,7 +6,6 @@ from buffers import verified
 from refusals import refusal
 from worlds import RATE, SETTINGS, case_of, counting, dot_on, gpu, noting, rows_on, world
 
-from gpumap.backends.base import Peak
 from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import CASES, Params, pilot, plan
 from gpumap.engine.needs import check_features
@@ -197,7 +196,9 @@ def test_the_ceiling_of_several_names_counts_their_hardware_once():
     benchmark = dot_on(here)
     many = case_of(benchmark, "many")
     given = [(4.0, "one", "computed"), (5.0, "two", "computed"), (8.0, "three", "reported")]
-    peaks = {f"cuda:{n}": Peak(*peak) for n, peak in enumerate(given)}
+    peaks = {
+        f"cuda:{n}": Limit("rate", rate, "FLOP/s", *known) for n, (rate, *known) in enumerate(given)
+    }
     benchmark._peaks = peaks
     assert benchmark.limit(many) == Limit("rate", 13.0, "FLOP/s", "two; three", "reported")
     benchmark._peaks = peaks | {"cuda:2": None}

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpumap.backends.base import NativeBuffer, Peak, Product, Session, require
+from gpumap.backends.base import NativeBuffer, Product, Session, require
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP, KERNELS
+from gpumap.model import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -218,7 +219,7 @@ class Products:
         return self._handle
 
 
-def peak(device: Device, properties: Mapping[str, Any], arithmetic: Arithmetic) -> Peak | None:
+def peak(device: Device, properties: Mapping[str, Any], arithmetic: Arithmetic) -> Limit | None:
     """Return what NVIDIA's tables say for the multiprocessors, at the highest clock."""
     megahertz = device.facts.get("max_clock")
     capability = (properties["major"], properties["minor"])
@@ -227,4 +228,4 @@ def peak(device: Device, properties: Mapping[str, Any], arithmetic: Arithmetic) 
         return None
     count = properties["multiProcessorCount"]
     source = f"reported: {count} multiprocessors x {each} FLOP x {megahertz} MHz"
-    return Peak(count * each * megahertz * 1e6, source, "reported")
+    return Limit("rate", count * each * megahertz * 1e6, "FLOP/s", source, "reported")

@@ -24,9 +24,9 @@ from gpumap.dtypes import numpy_dtype
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.backends.base import Clock, Feature, Peak, Product, Route
+    from gpumap.backends.base import Clock, Feature, Product, Route
     from gpumap.dtypes import Arithmetic, Array, Dtype
-    from gpumap.model import Device
+    from gpumap.model import Device, Limit
 
 
 _ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
@@ -146,7 +146,7 @@ class CupySession(StreamSession):
             stop.event.synchronize()
             return float(cupy.cuda.get_elapsed_time(start.event, stop.event)) * 1e-3
 
-    def peak(self, arithmetic: Arithmetic) -> Peak | None:
+    def peak(self, arithmetic: Arithmetic) -> Limit | None:
         """Return what the multiprocessors can do in a clock, times the highest clock."""
         with self.current:
             return peak(self.device, runtime.getDeviceProperties(self.ordinal), arithmetic)

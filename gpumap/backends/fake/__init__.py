@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.backends import base
-from gpumap.backends.base import Backend, Elements, Peak, Session
+from gpumap.backends.base import Backend, Elements, Session
 from gpumap.backends.fake import script as scripts
 from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, Unevenness
 from gpumap.backends.fake.visible import visible
 from gpumap.dtypes import Array, np, numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory
-from gpumap.model import Device, Kind, Probe
+from gpumap.model import Device, Kind, Limit, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -234,9 +234,10 @@ class FakeSession(Session):
         """Return the moment of a mark on the fake clock."""
         return mark.moment
 
-    def peak(self, arithmetic: Arithmetic) -> Peak | None:  # noqa: ARG002 - the contract's
+    def peak(self, arithmetic: Arithmetic) -> Limit | None:  # noqa: ARG002 - the contract's
         """Return what the script says that the device could do at most."""
-        return Peak(self.script.peak, "scripted", "computed") if self.script.peak else None
+        rate = self.script.peak
+        return Limit("rate", rate, "FLOP/s", "scripted", "computed") if rate else None
 
     def synchronize(self) -> None:
         """Let the clock run until all is done."""
