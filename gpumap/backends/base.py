@@ -180,6 +180,8 @@ class Session(ABC):
 
     device: Device
     features: frozenset[Feature]
+    _closed = False
+    _host_times: Any = None  # a `DeviceClock`, where events have times
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> Any:
@@ -201,16 +203,28 @@ class Session(ABC):
         """Return pinned memory: of a session that has the feature."""
         raise NotImplementedError(shape, dtype)
 
-    @abstractmethod
     def upload(self, source: Any, target: Any, repeat: int = 1) -> None:
         """Queue a copy from a host array to a buffer of this session.
 
         `repeat` queues it that often: where the loop is tells what one copy more costs.
         """
+        check_copy(source, target)
+        if target.nbytes:
+            self._upload(source, target, repeat)
 
     @abstractmethod
+    def _upload(self, source: Any, target: Any, repeat: int) -> None:
+        """Queue copies of some bytes from a host array that fits."""
+
     def download(self, source: Any, target: Any, repeat: int = 1) -> None:
         """Queue a copy from a buffer of this session to a host array, `repeat` times."""
+        check_copy(source, target)
+        if source.nbytes:
+            self._download(source, target, repeat)
+
+    @abstractmethod
+    def _download(self, source: Any, target: Any, repeat: int) -> None:
+        """Queue copies of some bytes to a host array that fits."""
 
     def copy(self, source: Any, target: Any, repeat: int = 1) -> Route:
         """Queue a copy of a buffer of this session to one of any session, `repeat` times.
@@ -224,7 +238,8 @@ class Session(ABC):
             return staged_copy(source, target, repeat)
         if there is not self:
             self.wait(there.mark())  # what the target does before it must be done
-        self._copy(source, target, repeat)
+        if source.nbytes:
+            self._copy(source, target, repeat)
         if there is not self:
             there.wait(self.mark())
         return route
@@ -310,9 +325,9 @@ class Session(ABC):
         """Return the time between two marks by the device's own clock; None if it has none."""
         return None
 
-    def at(self, mark: Any) -> float | None:  # noqa: ARG002 - as above
+    def at(self, mark: Any) -> float | None:
         """Return the host time at which the queue came to `mark`; waits for it."""
-        return None
+        return self._host_times.at(mark) if self._host_times else None
 
     def worked(self, start: Any, stop: Any) -> float | None:  # noqa: ARG002 - as above
         """Return the CPU time that the device's own thread spent between two marks, if it has one.
@@ -332,9 +347,15 @@ class Session(ABC):
     def synchronize(self) -> None:
         """Wait for everything queued so far; raises what went wrong in it."""
 
-    @abstractmethod
     def close(self) -> None:
         """Give everything back; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._close()
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Give everything back."""
 
     def __enter__(self) -> Self:
         return self
@@ -370,7 +391,6 @@ class StreamSession(Session):
 
     current: Any  # makes its device and stream current, and the library's errors gpumap's
     _stream: Any
-    _host_times: Any  # a `DeviceClock`; None where events have no time
 
     def wait(self, mark: Any) -> None:
         """Let what is queued from now on start only after `mark`, of any session."""
@@ -379,10 +399,6 @@ class StreamSession(Session):
         elif mark.session is not self:
             with self.current:
                 self._stream.wait_event(mark.event)
-
-    def at(self, mark: Any) -> float | None:
-        """Return the host time of a mark, counted from a base event."""
-        return self._host_times.at(mark) if self._host_times else None
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
@@ -501,9 +517,8 @@ def check_copy(source: Any, target: Any) -> None:
         )
 
 
-def check_download(source: Any, target: Any) -> None:
-    """Raise ValueError unless a buffer fits a host array in one piece."""
-    check_copy(source, target)
+def check_whole(target: Any) -> None:
+    """Raise ValueError unless a host array is in one piece."""
     if not target.flags.c_contiguous:
         raise ValueError("a copy to the host needs a contiguous target")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.backends.base import Backend, NativeBuffer, Product, Session, check_copy, pageable
+from gpumap.backends.base import Backend, NativeBuffer, Product, Session, pageable
 from gpumap.dtypes import Array, np
 from gpumap.errors import DeviceError, OutOfMemory
 from gpumap.extras import pip
@@ -72,7 +72,6 @@ class NumpySession(Session):
         self.device = device
         self._clock = clock
         self._failure: BaseException | None = None
-        self._closed = False
         import numpy  # noqa: F401, ICN001 - before a thread is pinned: OpenBLAS sizes itself now
 
         blas.hold()
@@ -87,14 +86,12 @@ class NumpySession(Session):
         """
         return NativeBuffer(self, pageable(shape, dtype))
 
-    def upload(self, source: Array, target: NativeBuffer, repeat: int = 1) -> None:
+    def _upload(self, source: Array, target: NativeBuffer, repeat: int) -> None:
         """Queue a copy from host memory to the device's own."""
-        check_copy(source, target)
         self._queue(partial(self.transfer, target.memory, source, repeat))
 
-    def download(self, source: NativeBuffer, target: Array, repeat: int = 1) -> None:
+    def _download(self, source: NativeBuffer, target: Array, repeat: int) -> None:
         """Queue a copy from the device's memory to the host."""
-        check_copy(source, target)
         self._queue(partial(self.transfer, target, source.memory, repeat))
 
     def _route(self, there: Any) -> Route:
@@ -180,11 +177,8 @@ class NumpySession(Session):
         if failure is not None:
             raise failure
 
-    def close(self) -> None:
-        """End the workers and give BLAS its threads back; a second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
+    def _close(self) -> None:
+        """End the workers and give BLAS its threads back."""
         for worker in self._workers:
             worker.end()
         blas.release()

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.accelerators import listed
-from gpumap.backends.base import NativeBuffer, PlainMarks, Product, bytes_of, check_copy, require
+from gpumap.backends.base import NativeBuffer, PlainMarks, Product, bytes_of, require
 from gpumap.backends.probe import ProbedBackend
 from gpumap.backends.third_party import NO_BLAS, Cuda, message_of, third_party_errors
 from gpumap.dtypes import Array, np
@@ -51,33 +51,28 @@ class PygpuSession(PlainMarks):
         with third_party_errors(self.device):
             return NativeBuffer(self, gpuarray.empty(shape, dtype=dtype, context=self._context))
 
-    def upload(self, source: Array, target: NativeBuffer, repeat: int = 1) -> None:
+    def _upload(self, source: Array, target: NativeBuffer, repeat: int) -> None:
         """Queue a copy from host memory."""
-        check_copy(source, target)
-        if target.nbytes:
-            with third_party_errors(self.device):
-                whole = np.ascontiguousarray(source)
-                for _ in range(repeat):
-                    target.native.write(whole)
-            self._note(target)
+        with third_party_errors(self.device):
+            whole = np.ascontiguousarray(source)
+            for _ in range(repeat):
+                target.native.write(whole)
+        self._note(target)
 
-    def download(self, source: NativeBuffer, target: Array, repeat: int = 1) -> None:
+    def _download(self, source: NativeBuffer, target: Array, repeat: int) -> None:
         """Copy to host memory; libgpuarray waits for what is queued before."""
-        check_copy(source, target)
-        if source.nbytes:
-            with third_party_errors(self.device):
-                for _ in range(repeat):
-                    source.native.read(target)
+        with third_party_errors(self.device):
+            for _ in range(repeat):
+                source.native.read(target)
 
     def _route(self, there: Any) -> Route:
         return "same" if there is self else "staged"
 
     def _copy(self, source: NativeBuffer, target: NativeBuffer, repeat: int) -> None:
-        if source.nbytes:
-            with third_party_errors(self.device):
-                for _ in range(repeat):
-                    target.native[...] = source.native
-            self._note(target)
+        with third_party_errors(self.device):
+            for _ in range(repeat):
+                target.native[...] = source.native
+        self._note(target)
 
     def _multiply(self, product: Product, repeat: int) -> None:
         """Queue a product with CLBlast or cuBLAS."""
@@ -99,11 +94,10 @@ class PygpuSession(PlainMarks):
                 native.sync()
         self._written.clear()
 
-    def close(self) -> None:
-        """Let go of the context; a second call does nothing."""
-        if self._context is not None:
-            self.synchronize()
-            self._context = None
+    def _close(self) -> None:
+        """Let go of the context."""
+        self.synchronize()
+        self._context = None
 
     def _note(self, target: NativeBuffer) -> None:
         self._written[id(target.native)] = target.native

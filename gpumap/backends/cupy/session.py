@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 from cupy.cuda import driver, runtime
 
-from gpumap.backends.base import EventMark, StreamSession, bytes_of, check_copy, check_download
+from gpumap.backends.base import EventMark, StreamSession, bytes_of, check_whole
 from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, peak
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared
@@ -50,7 +50,6 @@ class CupySession(StreamSession):
         self.device, self.features = device, features
         self.ordinal = int(device.ref.index or 0)
         self._held: list[Any] = []  # host memory of copies that may not have run yet
-        self._closed = False
         with third_party_errors(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
             context = driver.ctxGetCurrent()  # a stream is made in the device's own
@@ -79,21 +78,20 @@ class CupySession(StreamSession):
         with self.current:
             return CupyPinned(self, bytes_of(shape, dtype)).array(shape, dtype)
 
-    def upload(self, source: Array, target: CupyBuffer, repeat: int = 1) -> None:
+    def _upload(self, source: Array, target: CupyBuffer, repeat: int) -> None:
         """Queue a copy from host memory, which is kept until it was waited for.
 
         CUDA may read pageable memory after the call: "API synchronization behavior" of its driver's
         manual no longer promises otherwise.
         """
-        check_copy(source, target)
         whole = np.ascontiguousarray(source)
         self._held.append(whole)
         kind = runtime.memcpyHostToDevice
         self._move(target.address, whole.ctypes.data, target.nbytes, kind, repeat)
 
-    def download(self, source: CupyBuffer, target: Array, repeat: int = 1) -> None:
+    def _download(self, source: CupyBuffer, target: Array, repeat: int) -> None:
         """Queue a copy to host memory."""
-        check_download(source, target)
+        check_whole(target)
         self._held.append(target)
         kind = runtime.memcpyDeviceToHost
         self._move(target.ctypes.data, source.address, source.nbytes, kind, repeat)
@@ -109,7 +107,7 @@ class CupySession(StreamSession):
         if target.session.ordinal == self.ordinal:
             kind = runtime.memcpyDeviceToDevice
             self._move(target.address, source.address, source.nbytes, kind, repeat)
-        elif source.nbytes:
+        else:
             ends = (target.address, target.session.ordinal, source.address, self.ordinal)
             with self.current:
                 for _ in range(repeat):
@@ -156,11 +154,8 @@ class CupySession(StreamSession):
         super().synchronize()
         self._held.clear()
 
-    def close(self) -> None:
-        """Give back what this session alone has used; a second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
+    def _close(self) -> None:
+        """Give back what this session alone has used."""
         self.synchronize()
         self._kernels.clear()
         with self.current:
@@ -169,12 +164,11 @@ class CupySession(StreamSession):
             cupy.get_default_memory_pool().free_all_blocks(stream=self._stream)
 
     def _move(self, target: int, source: int, nbytes: int, kind: int, repeat: int) -> None:
-        if nbytes:
-            with self.current:
-                stream = self._stream.ptr
-                copy = runtime.memcpyAsync
-                for _ in range(repeat):
-                    copy(target, source, nbytes, kind, stream)
+        with self.current:
+            stream = self._stream.ptr
+            copy = runtime.memcpyAsync
+            for _ in range(repeat):
+                copy(target, source, nbytes, kind, stream)
 
 
 def _opened(here: CupySession, there: CupySession) -> bool:

@@ -162,14 +162,12 @@ class FakeSession(Session):
 
         return hollow_array(shape, held)
 
-    def upload(self, source: Array, target: FakeBuffer, repeat: int = 1) -> None:
+    def _upload(self, source: Array, target: FakeBuffer, repeat: int) -> None:
         """Queue a copy from the host."""
-        base.check_copy(source, target)
         self._moved("upload", source, target, repeat)
 
-    def download(self, source: FakeBuffer, target: Array, repeat: int = 1) -> None:
+    def _download(self, source: FakeBuffer, target: Array, repeat: int) -> None:
         """Queue a copy to the host."""
-        base.check_copy(source, target)
         self._moved("download", source, target, repeat)
 
     def _route(self, there: Any) -> Route:
@@ -243,7 +241,7 @@ class FakeSession(Session):
         """Let the clock run until all is done."""
         self.clock.reach(self.engine.free)
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Do nothing: there is nothing to give back."""
 
     def _moved(self, command: str, source: Held, target: Held, repeat: int) -> None:
@@ -255,7 +253,7 @@ class FakeSession(Session):
         due = self._take_many(command, seconds, repeat)
         fault = self.script.fault if due and command == self.script.fault_in else ""
         places = {"nothing": 0, "short": nbytes - 1, "flip": _flipped(nbytes)}
-        if nbytes and self._written((target,), (source,), places.get(fault)):
+        if self._written((target,), (source,), places.get(fault)):
             here, there = (e.native if isinstance(e, FakeBuffer) else e for e in (source, target))
             _copy(here, there, fault)
 

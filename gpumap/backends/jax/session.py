@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gpumap.backends.base import PlainMarks, bytes_of, check_copy, check_download
+from gpumap.backends.base import PlainMarks, bytes_of, check_whole
 from gpumap.backends.jax.buffers import JaxBuffer, Place
 from gpumap.backends.jax.programs import multiplying, prepared
 from gpumap.backends.peers import reached
@@ -49,18 +49,17 @@ class JaxSession(PlainMarks):
         self._queued.add(place)
         return JaxBuffer(self, place, 0, sizes)
 
-    def upload(self, source: Array, target: JaxBuffer, repeat: int = 1) -> None:
+    def _upload(self, source: Array, target: JaxBuffer, repeat: int) -> None:
         """Queue a copy of host memory, copied first: else JAX may keep that as a device's own."""
-        check_copy(source, target)
         with third_party_errors(self.device):
             for _ in range(repeat):
                 held = np.array(source, order="C", subok=False)
                 target.put(jax.device_put(held, self.native, may_alias=False))
         self._queued.add(target.place)
 
-    def download(self, source: JaxBuffer, target: Array, repeat: int = 1) -> None:
+    def _download(self, source: JaxBuffer, target: Array, repeat: int) -> None:
         """Copy to host memory, and wait for it."""
-        check_download(source, target)
+        check_whole(target)
         with third_party_errors(self.device):
             for _ in range(repeat):
                 target[...] = jax.device_get(source.native)
@@ -113,6 +112,6 @@ class JaxSession(PlainMarks):
             while self._queued:
                 self._queued.pop().wait()
 
-    def close(self) -> None:
-        """Wait, and let go; a second call does nothing."""
+    def _close(self) -> None:
+        """Wait, and let go."""
         self.synchronize()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from gpumap.backends.base import EventMark, Product, Session, bytes_of, check_copy
+from gpumap.backends.base import EventMark, Product, Session, bytes_of
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.pyopencl import launch as launches
 from gpumap.backends.pyopencl.launch import Facts, Kernels, PyopenclBuffer, allocate, features
@@ -73,17 +73,13 @@ class PyopenclSession(Session):
         pinned: Array = array  # its base keeps the buffer alive
         return pinned
 
-    def upload(self, source: Array, target: PyopenclBuffer, repeat: int = 1) -> None:
+    def _upload(self, source: Array, target: PyopenclBuffer, repeat: int) -> None:
         """Queue a copy from host memory to the device."""
-        check_copy(source, target)
-        if target.nbytes:  # OpenCL refuses to copy nothing
-            self._transfer(target.native, source, repeat, dst_offset=target.at)
+        self._transfer(target.native, source, repeat, dst_offset=target.at)
 
-    def download(self, source: PyopenclBuffer, target: Array, repeat: int = 1) -> None:
+    def _download(self, source: PyopenclBuffer, target: Array, repeat: int) -> None:
         """Queue a copy from the device to host memory."""
-        check_copy(source, target)
-        if source.nbytes:
-            self._transfer(target, source.native, repeat, src_offset=source.at)
+        self._transfer(target, source.native, repeat, src_offset=source.at)
 
     def _route(self, there: Any) -> Route:
         if there is self:
@@ -93,11 +89,8 @@ class PyopenclSession(Session):
         return "same" if self.device.hardware == there.device.hardware else "peer"
 
     def _copy(self, source: PyopenclBuffer, target: PyopenclBuffer, repeat: int) -> None:
-        if source.nbytes:  # OpenCL refuses to copy nothing
-            offsets = {"src_offset": source.at, "dst_offset": target.at}
-            self._transfer(
-                target.native, source.native, repeat, **offsets, byte_count=source.nbytes
-            )
+        offsets = {"src_offset": source.at, "dst_offset": target.at}
+        self._transfer(target.native, source.native, repeat, **offsets, byte_count=source.nbytes)
 
     def _multiply(self, product: Product, repeat: int) -> None:
         launch = launches.product_of(product, self._facts)
@@ -178,10 +171,6 @@ class PyopenclSession(Session):
         """Return the time between two marks by the device's own clock."""
         return (self._stamp(stop) - self._stamp(start)) * 1e-9
 
-    def at(self, mark: EventMark) -> float:
-        """Return the host time of a mark, counted from a base event."""
-        return self._host_times.at(mark)
-
     def synchronize(self) -> None:
         """Wait for everything queued so far."""
         with third_party_errors(self.device):
@@ -189,10 +178,8 @@ class PyopenclSession(Session):
         self._events.clear()
         self._arguments.clear()  # every launch sets its own
 
-    def close(self) -> None:
-        """Give queue, kernels and buffers back; a second call does nothing."""
-        if self._queue is None:
-            return
+    def _close(self) -> None:
+        """Give queue, kernels and buffers back."""
         try:
             self.synchronize()
         finally:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from gpumap.backends import base
-from gpumap.backends.base import EventMark, StreamSession, check_copy, check_download
+from gpumap.backends.base import EventMark, StreamSession, check_whole
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared, behind
 from gpumap.backends.peers import reached
@@ -52,7 +52,7 @@ class TorchSession(StreamSession):
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
         self.device, self.features = device, features
         self._on = torch.device(str(device.facts["torch_device"]))
-        self._closed, self._timed = False, "events" in features
+        self._timed = "events" in features
         with third_party_errors(device):
             settle("ieee")
             stream = self._stream = torch.Stream(device=self._on)
@@ -76,14 +76,13 @@ class TorchSession(StreamSession):
         with self.current:
             return TorchPinned(self, base.bytes_of(shape, dtype)).array(shape, dtype)
 
-    def upload(self, source: Array, target: TorchBuffer, repeat: int = 1) -> None:
+    def _upload(self, source: Array, target: TorchBuffer, repeat: int) -> None:
         """Queue a copy from pinned memory; copy from any other."""
-        check_copy(source, target)
         self._move(np.ascontiguousarray(source), lambda host: (target.bytes, host), repeat)
 
-    def download(self, source: TorchBuffer, target: Array, repeat: int = 1) -> None:
+    def _download(self, source: TorchBuffer, target: Array, repeat: int) -> None:
         """Queue a copy to pinned memory; copy to any other."""
-        check_download(source, target)
+        check_whole(target)
         self._move(target, lambda host: (host, source.bytes), repeat)
 
     def _move(self, host: Array, ends: Callable[[Any], tuple[Any, Any]], repeat: int) -> None:
@@ -94,7 +93,7 @@ class TorchSession(StreamSession):
         pinned = behind(host, self)
         target, source = ends(pinned.bytes(host) if pinned else host_bytes(host))
         with self.current:
-            for _ in range(repeat if host.size else 0):
+            for _ in range(repeat):
                 target.copy_(source, non_blocking=pinned is not None)
 
     def _route(self, there: Any) -> Route:
@@ -110,7 +109,7 @@ class TorchSession(StreamSession):
 
     def _copy(self, source: TorchBuffer, target: TorchBuffer, repeat: int) -> None:
         with self.current:
-            for _ in range(repeat if source.nbytes else 0):
+            for _ in range(repeat):
                 target.bytes.copy_(source.bytes, non_blocking=True)
 
     def _multiply(self, product: Product, repeat: int) -> None:
@@ -149,11 +148,9 @@ class TorchSession(StreamSession):
             stop.event.synchronize()
             return float(start.event.elapsed_time(stop.event)) * 1e-3
 
-    def close(self) -> None:
-        """Give back what the allocators keep; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            self.synchronize()
-            with self.current:
-                torch.accelerator.empty_cache()
-                torch.accelerator.empty_host_cache()
+    def _close(self) -> None:
+        """Give back what the allocators keep."""
+        self.synchronize()
+        with self.current:
+            torch.accelerator.empty_cache()
+            torch.accelerator.empty_host_cache()
