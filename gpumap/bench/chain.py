@@ -78,18 +78,11 @@ class Chain(Benchmark):
 
     key = KEY
 
-    def __init__(
-        self,
-        place: Binding,
-        devices: OpenDevices,
-        cores: Cores,
-        params: Params,
-        skip: Reason | None = None,
-    ) -> None:
-        self.plan = plan(place, params, skip)
-        self._place, self._params = place, params
+    def __init__(self, chosen: Plan, devices: OpenDevices, cores: Cores, seed: int) -> None:
+        self.plan, self._seed = chosen, seed
+        (self._name,) = chosen.cases[0].names
         self._clock, self._cores = devices.clock, cores
-        self._session = devices.sessions[place.name]
+        self._session = devices.sessions[self._name]
         self._data: Data | None = None
         self._placed: Placed | None = None
 
@@ -101,14 +94,14 @@ class Chain(Benchmark):
         """Put the rows where they are needed."""
         rows = int(case.params["rows"])
         if self._data is None:
-            self._data = Data(rows, self._params.seed, self._session)
+            self._data = Data(rows, self._seed, self._session)
         return played(self._iteration(case, self._data), self._session, self._data.nbytes)
 
     def _iteration(self, case: Case, data: Data) -> Iteration:
         if case.name == HOST:
             return HostCall(data, self._clock, self._cores, Iteration.most)
         if self._placed is None:
-            self._placed = Placed(self._place.name, self._session, data)
+            self._placed = Placed(self._name, self._session, data)
         return DeviceIteration(self._placed, fused=case.name == "fused")
 
     def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
@@ -165,7 +158,8 @@ class ChainRecipe(ReferenceRecipe):
             skip = Reason("unsupported", f"{first.device.backend} has no chain in one kernel")
         if able and skip is not None:
             raise Unsupported(skip.text, "name another device by --reference")
-        return Chain(first, devices, Cores(devices.cpus), self.params, skip)
+        chosen, cores = plan(first, self.params, skip), Cores(devices.cpus)
+        return Chain(chosen, devices, cores, self.params.seed)
 
 
 def _has_chain(session: Session) -> bool:

@@ -35,8 +35,3 @@ class CopyKey(Struct, frozen=True, kw_only=True):
     def of(cls, case: Case) -> Self:
         """Return those of a case."""
         return convert(case.params, cls, strict=False)
-
-    @property
-    def alone(self) -> bool:
-        """Return whether it moves some bytes one at a time, as those of a size sweep do."""
-        return self.bytes > 0 and self.pattern in (LADDER, "alone")

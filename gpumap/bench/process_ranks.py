@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.exchanges import Command, Job
     from gpumap.comm.base import ProcessComm
-    from gpumap.engine.base import Iteration
     from gpumap.model import Binding, Rank, Reason
 
     # makes a rank's work for a job, collectively
@@ -178,10 +177,6 @@ class ProcessRanks:
     def sessions(self, job: Any) -> Sequence[Session]:  # noqa: ARG002 - the contract's
         """Return none: a command that works ends when its devices are done."""
         return ()
-
-    def played(self, work: Iteration, job: Any) -> Iteration:  # noqa: ARG002 - the contract's
-        """Return a training's iteration: what ranks exchange is on the host, and real."""
-        return work
 
     def command(self, job: Any) -> Command:
         """Take memory for a job on every rank; return what lets all of them do something."""

@@ -15,7 +15,7 @@ from gpumap.bench.exchanges import Local
 from gpumap.comm.local import exchange
 from gpumap.comm.threads import Ranks
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import HOLDS, is_hollow, judged, lighten, played, worse
+from gpumap.engine.verify import HOLDS, is_hollow, judged, lighten, worse
 from gpumap.model import replace
 from gpumap.model.measurements import PHASES
 from gpumap.training import steps
@@ -139,10 +139,6 @@ class LocalWorkers(Local):
             return ranks.run(lambda comm: getattr(made[comm.rank], name)(*arguments))
 
         return command
-
-    def played(self, work: Iteration, job: Job) -> Iteration:
-        """Return a job's iteration; where results are scripted, one that computes none."""
-        return played(work, self._sessions[job.spec.names[0]], _nbytes(job))
 
     def _join(self, algorithm: str, buffers: Sequence[Buffer]) -> Exchange:
         """Return the exchange of a buffer of each rank."""

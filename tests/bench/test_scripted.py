@@ -10,6 +10,7 @@ from gpumap.bench.allreduce import AllReduce
 from gpumap.bench.allreduce import Params as AllReduceParams
 from gpumap.bench.chain import Chain
 from gpumap.bench.chain import Params as ChainParams
+from gpumap.bench.chain import plan as chain_plan
 from gpumap.bench.dot import Params
 from gpumap.bench.exchanges import LocalRanks
 from gpumap.bench.train import Train
@@ -50,7 +51,7 @@ def transfer(here):
 
 
 def chain(here):
-    return Chain(here.bindings[0], here, Cores(1), ChainParams((5000,)))
+    return Chain(chain_plan(here.bindings[0], ChainParams((5000,))), here, Cores(1), 1)
 
 
 def allreduce(here):

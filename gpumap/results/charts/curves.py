@@ -6,7 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.bench.keys import CopyKey
+from gpumap.bench.keys import LADDER, CopyKey
 from gpumap.bench.registry import how
 from gpumap.model.measurements import fit_id
 from gpumap.report.charts import COLORS, LINE, Chart, amounts, drawable, ends, legend, titled
@@ -50,7 +50,7 @@ def _points(report: Report) -> dict[str, Rows]:
     for row in report.measurements:
         if (id_ := fit_id(row.case)) in found and drawable(row.metrics.get("time")):
             size = CopyKey.of(row.case)
-            found[id_] |= {size.bytes: row} if size.alone else {}
+            found[id_] |= {size.bytes: row} if size.pattern in (LADDER, "alone") else {}
     return {id_: dict(sorted(sized.items())) for id_, sized in found.items()}
 
 
