@@ -317,9 +317,14 @@ class Session(ABC):
     def mark(self) -> Any:
         """Queue a `Mark` and return it."""
 
-    @abstractmethod
     def wait(self, mark: Any) -> None:
         """Let what is queued from now on start only after a `Mark`, of any session."""
+        if mark.session is not self and not self._queued_wait(mark):
+            mark.session.synchronize()
+
+    def _queued_wait(self, mark: Any) -> bool:  # noqa: ARG002 - for those that can
+        """Queue a wait for a mark of another session; return False where that cannot be."""
+        return False
 
     def seconds(self, start: Any, stop: Any) -> float | None:  # noqa: ARG002 - for those that know
         """Return the time between two marks by the device's own clock; None if it has none."""
@@ -380,11 +385,6 @@ class PlainMarks(Session):
         """Return a mark, which has no event: only waiting tells it from another."""
         return EventMark(self, None)
 
-    def wait(self, mark: Mark) -> None:
-        """Wait on the host for `mark`, of any session."""
-        if mark.session is not self:
-            mark.session.synchronize()
-
 
 class StreamSession(Session):
     """A session with a stream of its library, and events that its other streams can wait for."""
@@ -392,13 +392,12 @@ class StreamSession(Session):
     current: Any  # makes its device and stream current, and the library's errors gpumap's
     _stream: Any
 
-    def wait(self, mark: Any) -> None:
-        """Let what is queued from now on start only after `mark`, of any session."""
+    def _queued_wait(self, mark: Any) -> bool:
         if type(mark.session) is not type(self):
-            mark.session.synchronize()
-        elif mark.session is not self:
-            with self.current:
-                self._stream.wait_event(mark.event)
+            return False
+        with self.current:
+            self._stream.wait_event(mark.event)
+        return True
 
     def synchronize(self) -> None:
         """Wait for everything queued so far."""

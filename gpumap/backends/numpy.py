@@ -25,7 +25,7 @@ from gpumap.model import Device, DeviceRef, Kind, Probe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.backends.base import Clock, Feature, Mark, Route
+    from gpumap.backends.base import Clock, Feature, Route
     from gpumap.dtypes import Dtype
     from gpumap.kernels import Kernel
     from gpumap.machine.topology import Topology
@@ -147,14 +147,11 @@ class NumpySession(Session):
         self._put(partial(self._reach, mark))
         return mark
 
-    def wait(self, mark: Mark) -> None:
-        """Let what is queued from now on start only after `mark`, of any session."""
-        if mark.session is self:
-            return
-        if isinstance(mark, NumpyMark):
-            self._workers[0].put(mark.reached.wait)
-        else:
-            mark.session.synchronize()
+    def _queued_wait(self, mark: Any) -> bool:
+        if not isinstance(mark, NumpyMark):
+            return False
+        self._workers[0].put(mark.reached.wait)
+        return True
 
     def at(self, mark: NumpyMark) -> float | None:
         """Return the host time at which the queue came to `mark`."""

@@ -216,13 +216,12 @@ class FakeSession(Session):
         """Return the moment at which all that is queued will be done."""
         return FakeMark(self, max(self.engine.free, self.clock.now()))
 
-    def wait(self, mark: Mark) -> None:
-        """Let what is queued from now on start only after `mark`."""
-        if isinstance(mark, FakeMark):
-            self.clock.joined |= mark.session is not self
-            self.engine.free = max(self.engine.free, mark.moment)
-        else:
-            mark.session.synchronize()
+    def _queued_wait(self, mark: Mark) -> bool:
+        if not isinstance(mark, FakeMark):
+            return False
+        self.clock.joined = True
+        self.engine.free = max(self.engine.free, mark.moment)
+        return True
 
     def seconds(self, start: FakeMark, stop: FakeMark) -> float | None:
         """Return the scripted time between two marks."""

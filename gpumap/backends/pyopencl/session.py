@@ -159,13 +159,12 @@ class PyopenclSession(Session):
             self._queue.flush()
         return EventMark(self, event)
 
-    def wait(self, mark: Any) -> None:
-        """Let what is queued from now on start only after `mark`, of any session."""
+    def _queued_wait(self, mark: Any) -> bool:
         if not isinstance(mark.session, PyopenclSession) or mark.session.context != self.context:
-            mark.session.synchronize()
-        elif mark.session is not self:
-            with third_party_errors(self.device):
-                self._events.append(cl.enqueue_barrier(self._queue, wait_for=[mark.event]))
+            return False
+        with third_party_errors(self.device):
+            self._events.append(cl.enqueue_barrier(self._queue, wait_for=[mark.event]))
+        return True
 
     def seconds(self, start: EventMark, stop: EventMark) -> float:
         """Return the time between two marks by the device's own clock."""
