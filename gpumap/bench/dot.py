@@ -161,7 +161,8 @@ def _cases(
         for place in places:
             products = 1 if name == "solo" else len(bindings)
             skip = ONE_DEVICE if name in _SEVERAL and len(bindings) == 1 else None
-            work = _work(size, params.dtype, products, fetch="fetch" in name)
+            fetched = products * size**2 * _itemsize(params.dtype) if "fetch" in name else 0
+            work = Work(products, 2 * size**3 * products, 0, fetched)
             keys = {"size": size, "dtype": params.dtype}
             role: Role = "solo" if name == "solo" else "measured"
             against = None if skip else ids.get(REFERENCES.get(name, ""))
@@ -175,11 +176,6 @@ def _places(
 ) -> list[tuple[Binding, Binding]]:
     """Return, for each product of a case, whose it is and where it is multiplied."""
     return [(b, fastest if name.startswith("one") else b) for b in bindings]
-
-
-def _work(size: int, dtype: Arithmetic, products: int, *, fetch: bool) -> Work:
-    to_host = products * size**2 * _itemsize(dtype) if fetch else 0
-    return Work(products, 2 * size**3 * products, 0, to_host)
 
 
 def _itemsize(arithmetic: Arithmetic) -> int:
