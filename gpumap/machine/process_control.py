@@ -64,16 +64,13 @@ def prctl() -> Callable[[int, int], int] | None:
     """Return the system's call of that name; None where there is none: not Linux."""
     import ctypes
 
-    with suppress(AttributeError):
-        found: Callable[[int, int], int] = ctypes.CDLL(None).prctl
-        return found
-    return None
+    found: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "prctl", None)
+    return found
 
 
 def die_with_parent(number: int = signal.SIGTERM) -> None:
     """Get a signal when the parent ends; Linux alone can."""
-    call = prctl()
-    if call is not None:
+    if call := prctl():
         call(PARENT_DEATH, number)
 
 
@@ -100,8 +97,7 @@ def caught(numbers: Iterable[int]) -> Iterator[int]:
 
 def adopt_orphans(*, orphans: bool) -> None:
     """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
-    call = prctl()
-    if call is not None:
+    if call := prctl():
         call(_SUBREAPER, int(orphans))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpumap.machine import topology
-from gpumap.machine.topology import Tree, number, pci_address, positive
+from gpumap.machine.topology import Tree, number, pci_address
 from gpumap.model import Around, LinkState, Others, Process, State
 
 if TYPE_CHECKING:
@@ -133,7 +133,9 @@ class Watch:
         """Return the state since the last look; what the system does not tell is None."""
         last, self._last = self._last, _ticks(self._tree)
         steal, busy = _shares(last, self._last) or (None, None)
-        load = positive((self._tree.text("proc/loadavg") or "").split(" ")[0])
+        load = None
+        with suppress(OSError):  # there is no /proc
+            load = os.getloadavg()[0]
         return State(load, steal, busy)
 
 

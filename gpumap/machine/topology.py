@@ -79,15 +79,6 @@ def number(text: str | None, base: int = 10) -> int | None:
         return None
 
 
-def positive(text: str | None) -> float | None:
-    """Return the finite number from 0 up that `text` is, else None."""
-    try:
-        found = float(text or "")
-    except ValueError:
-        return None
-    return found if 0 <= found < float("inf") else None
-
-
 def cpu_list(text: str) -> tuple[int, ...]:
     """Return the ascending processor numbers of a kernel list; parts that do not parse are dropped.
 
