@@ -12,8 +12,7 @@ Results are compared bit for bit (`gpumap.bench.exchanges`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.bench.exchanges import ITEM, Job
 from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
@@ -43,8 +42,7 @@ _NATIVE = "native"
 _CLEARLY = 1.1  # times as fast: it is worth another choice
 
 
-@dataclass(frozen=True, slots=True)
-class Params:
+class Params(NamedTuple):
     """Which sizes to exchange, and how; without algorithms by all that the ranks have."""
 
     sizes: tuple[int, ...]

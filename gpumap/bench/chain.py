@@ -12,8 +12,7 @@ What is measured of them is in `gpumap.bench.chain_work`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.bench.calls import HostCall
 from gpumap.bench.chain_work import DTYPE, OPERATIONS, Data, DeviceIteration, Placed, sizes
@@ -47,8 +46,7 @@ _AGAINST = {"fused": "separate"}  # what its speed-up is over
 _MATTERS = (("separate", "fused"), ("host",))
 
 
-@dataclass(frozen=True, slots=True)
-class Params:
+class Params(NamedTuple):
     """How many rows, which cases, which data."""
 
     rows: tuple[int, ...]

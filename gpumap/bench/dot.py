@@ -14,9 +14,8 @@ What several devices gain, and what they could, is in `gpumap.engine.estimates`.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from gpumap.bench.gains import Figures
 from gpumap.bench.names import ReferenceRecipe
@@ -56,8 +55,7 @@ _FIRST = len(_JUDGED)  # of what matters: a gate judges it, so it is measured al
 _PILOT = 512  # large enough to rank devices by, whatever the sizes, and quick
 
 
-@dataclass(frozen=True, slots=True)
-class Params:
+class Params(NamedTuple):
     """What to multiply: square sizes, the type of the elements, which cases, which data."""
 
     sizes: tuple[int, ...]

@@ -9,9 +9,8 @@ may run over: their time is the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.comm.local import LIBRARIES, exchange
 from gpumap.dtypes import Array, np
@@ -34,8 +33,7 @@ _PRIMES = (1021, 509, 251, 127, 61, 31, 13, 7, 3)
 _RANK_SHIFT = 17  # elements by which a rank's data are shifted
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """An exchange of so many float32 elements."""
 
     algorithm: str

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.bench.keys import HOST, is_call
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.engine.estimates import by_block, ratio
 from gpumap.engine.fit import Point
-from gpumap.model import Case, Measurement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from gpumap.model import Case, Measurement
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(NamedTuple):
     """The calls of one workload on one device, x moved or resident; `head` is the smallest.
 
     `rows` are the calls, by their bytes, and `hosts` those of the host, by their ids.

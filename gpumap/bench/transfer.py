@@ -15,9 +15,8 @@ sizes in each block. Destinations are poisoned and compared byte for byte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.bench.breakeven import Calls, calls_of
 from gpumap.bench.cost_models import HELD_BACK
@@ -53,8 +52,7 @@ _FEW = 8  # devices: of more there are too many pairs for every size and way
 _WAYS = ("h2d", "d2h")
 
 
-@dataclass(frozen=True, slots=True)
-class Params:
+class Params(NamedTuple):
     """Which sizes to move, in which cases, with which random bytes, and up to which model size."""
 
     sizes: tuple[int, ...]

@@ -9,22 +9,21 @@ b stay where they are. Square factors are those of `verify`, whose product is kn
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.dtypes import Array, np
 from gpumap.engine.verify import METHOD, Expected, Matrix, allowance, hollow_array, judged, largest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpumap.model import Check
 
 _ITEM = 4  # bytes of a float32
 PART = 1 << 13  # rows that are checked at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(NamedTuple):
     """A computation of one size, the number of its rows; `dims` are (rows, inner, columns)."""
 
     key: str

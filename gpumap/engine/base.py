@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpumap.backends.base import Clock, Mark, Session
 from gpumap.engine.estimates import by_block
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 COMPARABLE = 1e-2
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceInterval:
+class DeviceInterval(NamedTuple):
     """When one device worked in an iteration, by the host's clock, and its thread's CPU time."""
 
     start: float

@@ -10,11 +10,10 @@ large copies in different ways, and two that meet, where a cache ends.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.dtypes import Array, np
 from gpumap.engine import stats
@@ -36,8 +35,7 @@ _OF_MEDIAN = math.pi / 2  # its variance over that of a mean, of normal noise
 _TINY = 1e-300
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(NamedTuple):
     """Lines in the order of sizes, how far they miss, and what fits such lines to other times."""
 
     lines: tuple[Line, ...]
@@ -235,8 +233,7 @@ _HALVINGS = 40  # of the space between two sizes: to within a byte
 _LEAST = 1e-300  # of a ratio, for its logarithm
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """What was seen at a size, in bytes: how many times as fast as the host the device is."""
 
     nbytes: int

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from statistics import NormalDist, fmean, median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +29,7 @@ _FEWEST_GROUPS = 20  # of fewer, a variance is known too badly to widen by it
 _LEAST_FREEDOM = 2.0  # below it Student's quantile runs away, and the row is unstable anyway
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """The median of a sample with its interval."""
 
     value: float

@@ -31,7 +31,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.engine import stats
 from gpumap.engine.estimates import by_block, ratios
@@ -253,8 +253,7 @@ def _bytes(case: Case) -> int:
     return case.work.bytes_to_device + case.work.bytes_to_host
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """Data that a row is judged by: its ratios to the reference block by block, or its times."""
 
     values: Sequence[float]

@@ -41,8 +41,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import model
 from gpumap.dtypes import ROUNDING, Arithmetic, np, numpy_dtype, storage
@@ -62,8 +61,7 @@ _COMPARED = 64  # rows that are compared at a time: a core's own caches hold the
 _WIDE = 8  # bytes of a float64
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(NamedTuple):
     """A square random matrix that can be made again at any time, in blocks of rows.
 
     Its column signs are the row signs of the matrix with the next seed: the product of both is
@@ -77,7 +75,7 @@ class Matrix:
     @property
     def following(self) -> Matrix:
         """The matrix that this one can be multiplied by."""
-        return replace(self, seed=(*self.seed[:-1], self.seed[-1] + 1))
+        return self._replace(seed=(*self.seed[:-1], self.seed[-1] + 1))
 
     def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Yield each block of rows and its place; standard normal, never zeros."""

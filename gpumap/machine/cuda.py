@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from ctypes import CDLL, byref, c_int, create_string_buffer
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -116,8 +115,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
-@dataclass(frozen=True, slots=True)
-class CudaDevice:
+class CudaDevice(NamedTuple):
     """A device that this process may see, as its driver knows it; its index is its place."""
 
     name: str
@@ -125,8 +123,7 @@ class CudaDevice:
     uuid: str | None = None  # without GPU- or MIG-, which the driver leaves away
 
 
-@dataclass(frozen=True, slots=True)
-class CudaDriver:
+class CudaDriver(NamedTuple):
     """A driver's library that could be loaded."""
 
     status: int  # cuInit's answer, 0 where all is well

@@ -249,8 +249,7 @@ def ask(library: Any, query: str, *arguments: Any, lacking: Any = None) -> Any:
         return lacking if getattr(error, "value", None) == _NOT_SUPPORTED else None
 
 
-@dataclass(frozen=True, slots=True)
-class GpuProcess:
+class GpuProcess(NamedTuple):
     """Another process that computes on a device."""
 
     pid: int
