@@ -148,9 +148,13 @@ def _passed(report: Report) -> Headline | None:
 
 
 def _by_cpu(report: Report, verdict: Verdict) -> str:
-    """Return that a figure is of CPU times, where it is: others had the cores meanwhile."""
+    """Return that a figure is of CPU times, where it is, and what the clock says of it."""
     row = next((row for row in report.measurements if row.case.id == verdict.id), None)
-    return " by CPU times: others had the cores" if row and "cpu" in row.flags else ""
+    if row is None or "cpu" not in row.flags:
+        return ""
+    observed = row.metrics.get(f"{verdict.metric}_observed")
+    clock = f", {value(observed)} by the clock" if observed else ""
+    return f" by CPU times{clock}: others had the cores"
 
 
 def _first_error(report: Report, done: str) -> Headline:

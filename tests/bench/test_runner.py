@@ -306,7 +306,9 @@ def test_no_deadline_depends_on_what_the_clock_shows(benchmark, budget):
 def test_rows_of_an_early_look_have_the_intervals_of_its_level():
     """Wider ones than at the end: it spends a tenth of the error."""
     seen, noise = [], Random(1)  # noqa: S311 - no secret
-    uneven = hooking(Dot, "queue", lambda made, _: made._devices.clock.sleep(noise.random() * 2.0**-5))
+    uneven = hooking(
+        Dot, "queue", lambda made, _: made._devices.clock.sleep(noise.random() * 2.0**-5)
+    )
     look = {"decided": lambda rows: bool(seen.append(rows))}
     settings = replace(SETTINGS, blocks=200, confidence=0.9, **look)
     (last,) = rows_of(gpu(0, rate=2.0**24), params=ONE, kind=uneven, settings=settings)

@@ -210,9 +210,11 @@ def test_cpu_contention_is_no_conclusion():
     met = verdict("pass", id_=row.case.id, value=1.9, low=1.85, high=1.95)
     found = headline(made(measurements=rows, notes=(), verdicts=(met,)))
     assert "Limit met: dot.many.speedup>=1.8; it is 1.90 (CI 1.85 to 1.95)." in found.text
-    rows = (product("one", "ok"), replace(busy, flags=("cpu",)))
+    by_clock = {**busy.metrics, "speedup_observed": Estimate(1.2, 0.9, 1.8, "1")}
+    rows = (product("one", "ok"), replace(busy, flags=("cpu",), metrics=by_clock))
     found = headline(made(measurements=rows, notes=(), verdicts=(met,)))
-    assert "(CI 1.85 to 1.95) by CPU times: others had the cores." in found.text
+    by = "by CPU times, 1.20 by the clock: others had the cores."
+    assert f"(CI 1.85 to 1.95) {by}" in found.text
     unclear = verdict("inconclusive", "compare", threshold=0.1, value=None, low=None, high=None)
     found = headline(made("inconclusive", 5, measurements=rows, notes=(), verdicts=(unclear,)))
     assert "Inconclusive: 1 of 1 metric needs more samples to exclude a 10 %" in found.text
