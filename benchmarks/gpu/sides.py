@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.contest import looped
 from benchmarks.gpu.seen import shown
-from gpumap.backends.cupy import Nccl
+from gpumap.backends.cupy import nccl
 from gpumap.backends.cupy.launch import MATH_MODE
 from gpumap.dtypes import numpy_dtype, storage
 from gpumap.kernels import GROUP, KERNELS
@@ -359,11 +359,11 @@ class Ring:
         self.session = session
         self.buffer = session.empty((nbytes // 4,), "float32")
         self._sent = np.random.default_rng(nbytes).uniform(-1, 1, nbytes // 4).astype("float32")
-        self.exchange = Nccl([session]).exchange([self.buffer])
+        self.exchange = nccl([session])([self.buffer])
 
     def side(self) -> Side:
         """Return gpumap's call of it."""
-        return Side("gpumap", self.exchange.queue, self.session.synchronize)
+        return Side("gpumap", self.exchange, self.session.synchronize)
 
     def right(self, side: Side) -> bool:
         """Return whether the sum over one device is its own buffer."""
