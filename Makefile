@@ -105,7 +105,7 @@ GPU_RECORD = tests/benchmarks/test_gpu_standin.py::test_a_record_of_one_device
 MPI = tests/launch/test_real_launchers.py tests/comm/test_comm_mpi.py tests/comm/test_two_hosts.py \
 	tests/bench/test_process_ranks.py $(call COMMANDS_OF,job_check)
 # one at a time: what looks at how busy the machine is, or counts on its devices' order
-ALONE = $(call COMMANDS_OF,idle bench_allreduce run_in_run) tests/benchmarks/test_gpu.py
+ALONE = $(call COMMANDS_OF,idle bench_allreduce) tests/benchmarks/test_gpu.py
 # what only waits
 SILENCE = $(call COMMANDS_OF,silence)
 MORE = $(PROGRAMS) $(OPENCL) $(CUDA) $(MPI) $(ALONE) $(SILENCE)

@@ -191,11 +191,12 @@ class Run:
 
     def _drain(self) -> None:
         """Let pass what was printed; wait for a slow reader, unless the run must end."""
+        began = time.monotonic()  # what was printed last may not have been read yet
         while left := [stream for stream in self._streams if stream.is_alive()]:
             now = time.monotonic()
             if self._hurried and now > self._kill_at + self._grace:
                 return
-            if all(stream.since and now > stream.since + _DRAINED for stream in left):
+            if all(stream.since and now > max(stream.since, began) + _DRAINED for stream in left):
                 for stream in left:  # who has the pipe is no process of this run
                     stream.end()
                 return

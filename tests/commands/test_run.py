@@ -279,6 +279,17 @@ def test_a_signal_reaches_who_is_waited_for(gpumap):
     assert (answer.code, "[a] asked\n" in answer.out) == (130, True)
 
 
+def test_a_run_in_a_run_hears_a_signal_once(gpumap):
+    """It comes to both of its processes, and must not count as a second Ctrl-C, which kills."""
+    late = "signal.signal(15, lambda n, f: (time.sleep(0.5), print('asked'), os._exit(0)))"
+    code = f"import signal, time; {NOTE}{late}; pathlib.Path('up').touch(); time.sleep(600)"
+    inner = (gpumap.command, *QUIET, "--grace", "20s", "b->cpu0", "--", PYTHON, "-u", "-c", code)
+    process = started(gpumap, *QUIET, "--grace", "20s", "a->cpu0", "--", *inner)
+    until((gpumap.folder / "up").exists)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process) == Answer(130, "[a] [b] asked\n", "")
+
+
 def test_a_daemon_that_is_left_is_asked_to_end(gpumap):
     """Though it made a session of its own, dropped its environment, and was orphaned."""
     code = f"(setsid env -i sh -c '{ASKED}' &); while [ ! -e up ]; do sleep 0.01; done"

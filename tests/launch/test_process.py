@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpumap.launch.process import Job, Process
 from gpumap.launch.streams import LONGEST, Sink, Stream
+from gpumap.launch.supervisor import Run
 
 LINES = st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max_size=30)
 
@@ -51,6 +52,33 @@ def test_the_last_ten_lines_are_kept_with_one_that_has_no_end(sink, shown, ended
 def test_what_a_process_said_last_is_on_its_stderr(sink, out, err, shown):
     process = Process(Job("a", "true", (), {}), 1, (streamed(sink, out), streamed(sink, err)))
     assert process.last == shown
+
+
+class Late(io.BytesIO):
+    """A pipe whose bytes are read when the run has looked at it once."""
+
+    def __init__(self, data):
+        super().__init__(data)
+        self.waited_for, self.seen = threading.Event(), threading.Event()
+
+    def read(self, count):
+        self.waited_for.set()
+        self.seen.wait()
+        return super().read(count)
+
+
+def test_what_a_long_silent_process_printed_at_its_end_is_not_lost(sink):
+    """Where other work has the cores, its thread has not read it yet when the process is gone."""
+    pipe = Late(b"last\n")
+    stream, running = Stream(pipe, sink, b"[a] "), Run(grace=0.0, limit=None)
+    stream.start()
+    pipe.waited_for.wait()
+    stream.since = 1.0  # since the machine was started
+    running._streams, running._once = [stream], lambda _seconds: pipe.seen.set()
+    running._drain()
+    found = written(sink)
+    pipe.seen.set()
+    assert found == b"[a] last\n"
 
 
 @given(lines=LINES, cuts=st.lists(st.integers(0, 300), max_size=5))
