@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from contextlib import ExitStack
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING
@@ -95,7 +96,11 @@ class Launching:
             raise QuestionError(message, fix) from error
 
     def _file(self, path: Path) -> Output:
-        return Sink(self._files.enter_context(path.open("wb", buffering=0)).fileno()), None
+        # a FIFO without a reader would be waited for
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o666)
+        self._files.callback(os.close, number)
+        os.set_blocking(number, True)
+        return Sink(number), None
 
     def _started(self, running: Run, job: Job, outputs: Outputs | None) -> Process:
         """Start a process, or say why it cannot be started as planned."""

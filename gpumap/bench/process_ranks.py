@@ -87,9 +87,8 @@ class Member:
         A run is timed, and its end is a meeting of all: it has no answers.
         """
         doer = self._works[number] if number else self
-        action = (
-            partial(getattr(doer, what), *arguments) if doer is not None else lambda: None
-        )  # no part in it
+        # a rank may have no part in a work
+        action = partial(getattr(doer, what), *arguments) if doer is not None else lambda: None
         if what == "run":
             action()
             return []

@@ -15,9 +15,9 @@ from gpumap.judge.phrases import (
     percent,
     roughly,
     sentence,
+    texts,
     value,
 )
-from gpumap.judge.uses import texts
 from gpumap.text import middle
 from gpumap.units import counted
 

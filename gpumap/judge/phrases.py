@@ -7,15 +7,17 @@ confidence interval of the run.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import units
+from gpumap.files import shipped
 from gpumap.model import Estimate, Headline
 from gpumap.model.maps import UNITS
 from gpumap.text import cut, middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Sized
+    from collections.abc import Iterable, Mapping, Sequence, Sized
 
     from gpumap.model import Binding, Level, Report, Verdict
 
@@ -31,6 +33,12 @@ _TWO = 2
 _PRECISE = 0.1  # a share below it has three digits at most
 _TIMES_LONGER = 3
 _DEFAULT = 12  # seconds of budget, that of the quickest benchmark: less seldom answers
+
+
+@cache
+def texts(of: str) -> Mapping[str, str]:
+    """Return texts by their codes: `limits` and `unseen` of programs, `causes` of rows."""
+    return shipped("gpumap.judge", "texts.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
 
 
 class About(NamedTuple):

@@ -31,8 +31,17 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from gpumap.judge.inconclusive import ENOUGH
-from gpumap.judge.phrases import FEW, About, answer, capital, interval, percent, roughly, value
-from gpumap.judge.uses import texts
+from gpumap.judge.phrases import (
+    FEW,
+    About,
+    answer,
+    capital,
+    interval,
+    percent,
+    roughly,
+    texts,
+    value,
+)
 from gpumap.model.programs import ScaleCause, Scaling
 from gpumap.text import middle
 from gpumap.units import counted, time_of

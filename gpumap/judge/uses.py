@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpumap.files import shipped
-from gpumap.judge.phrases import FEW, answer, capital, every, percent, verb
+from gpumap.judge.phrases import FEW, answer, capital, every, percent, texts, verb
 from gpumap.text import ended, middle
 from gpumap.units import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpumap.model import Headline, Level, Report, Use, Utilisation
 
 _IDLE = 0.5  # of the time
-
-
-@cache
-def texts(of: str) -> Mapping[str, str]:
-    """Return texts by their codes: `limits` and `unseen` of programs, `causes` of rows."""
-    return shipped("gpumap.judge", "texts.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
 
 
 def sentences(result: Utilisation) -> tuple[Level, tuple[str, ...]]:

@@ -74,7 +74,8 @@ def _compact(kind: type) -> Tree:
 def meanings() -> Mapping[str, str]:
     """Return what each metric is, in a sentence."""
     topics = shipped("gpumap.model", "metrics.toml", dict)["metric"].items()
-    return {name: f"{topic['summary'].capitalize()}." for name, topic in topics}
+    summaries = ((name, topic["summary"]) for name, topic in topics)
+    return {name: f"{summary[:1].upper()}{summary[1:]}." for name, summary in summaries}
 
 
 def _figures(about: str, units: Mapping[str, str]) -> Tree:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.judge.uses import texts
+from gpumap.judge.phrases import texts
 from gpumap.report.parts import Record
 from gpumap.report.table import Table
 from gpumap.results.records import known

@@ -297,6 +297,14 @@ def test_a_daemon_that_is_left_is_asked_to_end(gpumap):
     assert (answer.code, "[a] asked\n" in answer.out) == (0, True)
 
 
+def test_a_fifo_in_place_of_an_output_is_refused(gpumap):
+    """Nobody may ever read it, and a run must not wait for that."""
+    (gpumap.folder / "logs").mkdir()
+    os.mkfifo(gpumap.folder / "logs" / "a.out")
+    answer = gpumap(*QUIET, "--output-dir", "logs", "a->cpu0", "--", "true")
+    assert (answer.code, "cannot write" in answer.err) == (2, True)
+
+
 def test_the_default_signals_are_the_programs(gpumap):
     """Python ignores SIGPIPE; what is started must not inherit that."""
     answer = gpumap(*QUIET, "a->cpu0", "--", "grep", "SigIgn", "/proc/self/status")

@@ -22,7 +22,7 @@ from gpumap.errors import Exit
 from gpumap.explain import KINDS, named, nearest, table, typed
 from gpumap.judge import bottlenecks
 from gpumap.judge.exit_status import STATUS
-from gpumap.judge.uses import texts
+from gpumap.judge.phrases import texts
 from gpumap.results import copies, models, predicted, verdicts, watched
 from gpumap.training import jobs
 from gpumap.training.rules import RULES
