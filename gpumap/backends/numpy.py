@@ -72,9 +72,7 @@ class NumpySession(Session):
         self.device = device
         self._clock = clock
         self._failure: BaseException | None = None
-        import numpy  # noqa: F401, ICN001 - before a thread is pinned: OpenBLAS sizes itself now
-
-        blas.hold()
+        blas.hold()  # before a thread is pinned
         # The first worker takes the queue; the others help it with blocks of a product.
         self._workers = [_Worker(core) for core in device.cores]
 

@@ -19,7 +19,11 @@ _limit: Any = None
 
 
 def hold() -> None:
-    """Let each product run on the thread that calls it, until `release`."""
+    """Let each product run on the thread that calls it, until `release`.
+
+    OpenBLAS is loaded first: it sizes itself then, and before that has no threads to limit.
+    """
+    import numpy  # noqa: F401, ICN001 - as above
     from threadpoolctl import ThreadpoolController
 
     global _holders, _limit

@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pytest
 from tables import table
+from threadpoolctl import threadpool_info
 
 from gpumap.backends.base import Host
 from gpumap.backends.fake import FakeBackend
@@ -34,6 +35,14 @@ def opened(backend, *names):
     names = names or tuple(devices)[:1]
     sessions = [backend.open(devices[name], backend.clock()) for name in names]
     return sessions[0] if len(sessions) == 1 else sessions
+
+
+def test_products_of_an_open_device_take_one_thread(script):
+    """They are small, and beside other programs a second thread is waited for."""
+    session = opened(script('[[device]]\nref = "cuda0"\n'))
+    held = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+    session.close()
+    assert set(held) == {1}
 
 
 def taken(session, *commands):

@@ -1,6 +1,8 @@
 """Cores as devices: pinned workers, one owner of BLAS's threads, and failures that are carried."""
 
 import os
+import subprocess
+import sys
 import threading
 from itertools import permutations
 from unittest.mock import Mock
@@ -56,6 +58,20 @@ def test_blas_has_one_thread_while_any_session_is_open(order):
     with opened():  # the next one limits it anew
         assert set(blas_threads()) <= {1}
     assert before == blas_threads()
+
+
+HOLDING = """
+from gpumap.machine import blas
+blas.hold()
+from threadpoolctl import threadpool_info
+print({info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"})
+"""
+
+
+def test_blas_that_was_not_loaded_has_one_thread_too():
+    """A limit is on what is loaded: a scripted device opens before anything needs NumPy."""
+    done = subprocess.run([sys.executable, "-c", HOLDING], capture_output=True, check=True)
+    assert done.stdout == b"{1}\n"
 
 
 @pytest.mark.skipif(not MACHINE.pinnable, reason="this system cannot pin threads")

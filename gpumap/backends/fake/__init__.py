@@ -23,6 +23,7 @@ from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, Unevennes
 from gpumap.backends.fake.visible import visible
 from gpumap.dtypes import Array, np, numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory
+from gpumap.machine import blas
 from gpumap.model import Device, Kind, Limit, Probe
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ class FakeSession(Session):
         self.features = scripts.features(self.script)
         exact = not (self.script.fault or self.log)
         self.clock.follow(self.engine, even=self._alike, draws=exact)
+        blas.hold()  # its products are small: one that waits for a thread takes longer
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> FakeBuffer:
         """Return memory that no one has written yet."""
@@ -241,7 +243,8 @@ class FakeSession(Session):
         self.clock.reach(self.engine.free)
 
     def _close(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Give BLAS its threads back."""
+        blas.release()
 
     def _moved(self, command: str, source: Held, target: Held, repeat: int) -> None:
         """Copy `repeat` times, in the way that the script says that it goes."""
