@@ -32,9 +32,10 @@ def start(program: Program, file: Path, request: RunRequest) -> None:
         QuestionError: the file is wrong.
     """
     session = read(read_text(program.cwd / file, "session file", _LIMIT), str(file))
+    theano_mpis = _is_model_class(program, session)
     if not request.quiet:
-        say((*session.notes, *_differing(program, session)), program)
-    call = _call(program, session, request)
+        say((*session.notes, *_differing(session, averages=not theano_mpis)), program)
+    call = _model_call(program, session) if theano_mpis else _call(program, session, request)
     if request.dry_run:
         print_lines(program, shlex.join(call))
         return
@@ -44,26 +45,29 @@ def start(program: Program, file: Path, request: RunRequest) -> None:
     os.execve(path, call, OF_MPIRUN | program.env)  # noqa: S606 - a program, not a shell
 
 
-def _call(program: Program, session: Session, request: RunRequest) -> tuple[str, ...]:
-    """Return the call of bench train; a ModelClass is trained.
+def _model_call(program: Program, session: Session) -> tuple[str, ...]:
+    """Return the call that trains a ModelClass.
 
     Raises:
-        QuestionError: a ModelClass is given options of bench train.
+        QuestionError: it is given options of bench train.
     """
-    further, backend = program.command, request.where.backend
-    if _is_model_class(program, session):
-        if further:
-            message = f"{session.modelclass} is a ModelClass, and no network of bench train"
-            raise QuestionError(message, "leave out what is after --")
-        about = {"name": (session.rule or "BSP").lower()}
-        return training(session.map, about, (str(session.modelfile), str(session.modelclass)))
+    if program.command:
+        message = f"{session.modelclass} is a ModelClass, and no network of bench train"
+        raise QuestionError(message, "leave out what is after --")
+    about = {"name": (session.rule or "BSP").lower()}
+    return training(session.map, about, (str(session.modelfile), str(session.modelclass)))
+
+
+def _call(program: Program, session: Session, request: RunRequest) -> tuple[str, ...]:
+    """Return the call of bench train."""
+    backend = request.where.backend
     return (
         *(*GPUMAP, "bench", "train"),
         *("--map", session.map),
         *_options(session),
         *(("--backend", backend) if backend is not None else ()),
         *(("--quiet",) if request.quiet else ()),
-        *further,
+        *program.command,
     )
 
 
@@ -90,9 +94,9 @@ def _options(session: Session) -> Iterator[str]:
         yield from ("--algorithm", _ALGORITHMS[strategy])
 
 
-def _differing(program: Program, session: Session) -> Iterator[Diagnostic]:
-    """Yield what a training does otherwise than in Theano-MPI."""
-    if session.sync_type == "avg" and not _is_model_class(program, session):
+def _differing(session: Session, *, averages: bool) -> Iterator[Diagnostic]:
+    """Yield what a training does otherwise than in Theano-MPI; `averages`: of gradients."""
+    if session.sync_type == "avg" and averages:
         yield note("avg is the mean of parameters in Theano-MPI; here it is that of gradients")
     if session.strategy not in (None, "ar", "nccl32"):
         yield note(f"{session.strategy} is Theano-MPI's own exchange: here float32 is sent")
