@@ -9,7 +9,7 @@ from gpumap.app.recording import Draft, Recording
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
 from gpumap.judge.claims import check_patterns
 from gpumap.judge.comparability import broken, machines, surroundings
-from gpumap.judge.compare import JUDGED, WHY, Baseline, Terms, agreed, compare
+from gpumap.judge.compare import JUDGED, Baseline, Terms, agreed, compare, why
 from gpumap.judge.exit_status import SKIPPED, Gate, concluded
 from gpumap.judge.pairs import comparable, share
 from gpumap.model import Compared, Problem, Report, Resolution, Verdict, io, replace
@@ -142,7 +142,7 @@ def _verdict_text(verdict: Verdict, word: str) -> str:
     """Return ``dot.one[...].time is 1.12 [1.10, 1.15] of base, a regression at 5%``, and why."""
     ratio = f"{figure(verdict)} of base" if verdict.value is not None else "not known"
     at = f" at {share(verdict.threshold)}" if verdict.threshold is not None else ""
-    reason = f": {WHY[verdict.reason]}" if verdict.reason else ""
+    reason = f": {why(verdict)}" if verdict.reason else ""
     return f"{verdict.id}.{verdict.metric} is {ratio}, {word}{at}{reason}"
 
 

@@ -71,10 +71,11 @@ def read(file: str) -> tuple[Topic, ...]:
 
 def every() -> tuple[Topic, ...]:
     """Return all topics: those of the table, of the reasons of verdicts, and of benchmarks."""
-    from gpumap.judge.compare import WHY
+    from gpumap.judge.phrases import texts
 
     there = {(topic.kind, topic.name) for topic in table()}
-    others = (*(Topic(reason, "verdict", why) for reason, why in WHY.items()), *_of_benchmarks())
+    reasons = (Topic(reason, "verdict", why) for reason, why in texts("reasons").items())
+    others = (*reasons, *_of_benchmarks())
     return (*table(), *(t for t in others if (t.kind, t.name) not in there))
 
 

@@ -29,6 +29,7 @@ from gpumap.engine.stopping import EARLY, LAST
 from gpumap.judge.claims import judged_metrics
 from gpumap.judge.inconclusive import out_of_time
 from gpumap.judge.pairs import SPEEDUP, alarms, comparable, joined, passing, share
+from gpumap.judge.phrases import texts
 from gpumap.model import Report, Verdict, replace
 
 if TYPE_CHECKING:
@@ -38,20 +39,6 @@ if TYPE_CHECKING:
     from gpumap.model import Measurement, VerdictReason, VerdictWord
 
 RULE = "base"
-WHY: dict[str, str] = {
-    "work-slower": "slower relative to its control product: the work became slower",
-    "device-slower": "its control product is slower too: the device became slower",
-    "device-unclear": "not slower relative to its control product; the device's speed varies",
-    "cpu-times": "not lower relative to its controls or by CPU times; the device's speed varies",
-    "few-samples": "too few independent blocks for an interval",
-    "wide-interval": "the interval reaches beyond the threshold",
-    "cpu-contention": "others had the cores, and its CPU time did not grow",
-    "runs-differ": "not every run shows it: runs of one thing differ",
-    "unverified": "it is not verified in both reports",
-    "other-check": "it was verified in another way",
-    "other-reference": "its reference differs between the reports",
-    "impossible": "it is above its ceiling in one of the reports",
-}
 DRIFT = 2.0  # thresholds by which a device may be slower whose work surely is not
 SHOWN = 3.0  # thresholds: a metric that is not judged is an alarm if it is surely slower by so many
 NO_ALARM = ("improvement", "pass", "inconclusive")
@@ -158,7 +145,7 @@ def _claims(pairs: Iterable[Pair]) -> int:
 
 def why(verdict: Verdict) -> str | None:
     """Return the text of a verdict's reason."""
-    return WHY.get(verdict.reason or "")
+    return texts("reasons").get(verdict.reason or "")
 
 
 def agreed(comparisons: Sequence[Sequence[Verdict]]) -> tuple[Verdict, ...]:
