@@ -1,11 +1,10 @@
-"""Headlines of commands without a benchmark: maps, devices, self-tests, predictions, traces."""
+"""Headlines of commands without a benchmark: maps, devices, self-tests, predictions."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from gpumap import units
 from gpumap.judge.phrases import (
     ENDS,
     FEW,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from gpumap import model
     from gpumap.model import Device, Headline, Level, Report
 
-_DEVICE = 28  # characters of a device's name
+_NAME = 28  # characters of a device's name, or of a row of a table
 _BEFORE = {
     **ENDS,
     "wrong-data": "Round trip of 4 KiB failed: ",
@@ -39,8 +38,6 @@ _BEFORE = {
     "absent": "Not checked: ",
 }
 _SHARED = "shared-hardware"
-_ROW = 28  # characters of a row of a table
-_IDLE = 0.5  # of the time
 _SPLIT = 0.5  # of the ideal: what stays below is not worth the devices
 FEWEST = 5  # comparisons of a self-test
 
@@ -72,7 +69,7 @@ def check(report: Report, _: model.Checked) -> Headline:
 
 def _called(device: Device) -> str:
     identity = device.pci or device.uuid
-    return middle(device.name, _DEVICE) + (f" ({identity})" if identity else "")
+    return middle(device.name, _NAME) + (f" ({identity})" if identity else "")
 
 
 def _unmapped(report: Report) -> Headline:
@@ -265,44 +262,7 @@ def _published(report: Report, table: model.Published) -> Headline:
         return answer(report, "untrusted", ("No conclusion: the table has no row of one device.",))
     best = max(cells, key=lambda cell: (cell.devices, cell.metrics["speedup"].value))
     gain = best.metrics["speedup"]
-    what = f"{middle(best.row, _ROW)} on {counted(best.devices, 'device')}"
+    what = f"{middle(best.row, _NAME)} on {counted(best.devices, 'device')}"
     text = f"{what} trained {value(gain)} times as fast as on one (as published)."
     level: Level = "good" if gain.value >= _SPLIT * best.devices else "below"
     return answer(report, level, (text,), About(metric="speedup", figure=gain))
-
-
-# --- trace, watch
-
-
-def trace(report: Report, result: model.Watched) -> Headline:
-    """Answer whether a program used its devices."""
-    from gpumap.judge.traces import HOST, summary
-    from gpumap.judge.uses import utilisation
-
-    if result.utilisation is not None:
-        return utilisation(report, result.utilisation)
-    if report.errors and report.exit_code != 0:
-        follows = "What was recorded until then follows." if result.traces else ""
-        done = "Not watched" if report.kind == "watch" else "Not traced"
-        text = sentence(f"{done}: {report.errors[0].diagnostic.message}")
-        return answer(report, "failed", (text, follows))
-    summaries = [summary(one) for one in result.traces]
-    busy = [each for one in summaries for each in one.busy if each.device != HOST]
-    if not busy:
-        return answer(report, "untrusted", ("Cannot tell what ran: no context was opened.",))
-    if any(each.share is None and each.events for each in busy):
-        count = sum(one.untimed for one in summaries)
-        text = f"Cannot tell how busy devices were: {counted(count, 'event')} without times."
-        return answer(report, "untrusted", (text,))
-    shares = [("+".join(map(middle, each.names)), each.share or 0.0) for each in busy]
-    unused = [name for name, share in shares if share == 0.0]
-    if unused:
-        return answer(report, "below", (f"{', '.join(unused[:FEW])} was not used.",))
-    listed = ", ".join(f"{name} {percent(share)}" for name, share in shares[:FEW])
-    span = max(one.span or 0.0 for one in summaries)
-    text = f"{capital(every(len(shares), 'device'))} {verb(shares, 'was', 'were')} used: "
-    text += f"{listed} of {units.time_of(span)}."
-    moved = sum(one.moved for one in summaries)
-    more = f"{units.memory(moved)} moved without being requested." if moved else ""
-    level: Level = "good" if max(share for _, share in shares) >= _IDLE else "below"
-    return answer(report, level, (text, more))

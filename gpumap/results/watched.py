@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.judge import answers
+from gpumap.judge import uses
 from gpumap.judge.headline import Question
 from gpumap.judge.traces import HOST, TARGET, Busy, Ran, Summary, summary, total
 from gpumap.report.parts import Record, Section
@@ -138,4 +138,4 @@ def _trace(trace: Trace) -> Iterator[Record]:
         yield Record("busy", id_, cells, figures)
 
 
-SPEC = ResultSpec(sections, Question(answers.trace, "traced"), records)
+SPEC = ResultSpec(sections, Question(uses.trace, "traced"), records)
