@@ -10,43 +10,45 @@ cannot report is unknown, and so is every sum that it belongs to; never 0.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
     from gpumap.model import Trace, TraceEvent
 
 HOST = "host"
 TARGET = "cpu"  # of an event in host memory; no name of a map is called so
 _ARROW = "->"  # from one name to another; no name of a map holds it
-_SORT = attrgetter("name", "device", "kind", "implicit")
+_SORT = attrgetter("name", "device", "kind", "implicit")  # what the events of a row share
+_LINE = attrgetter("name", "device", "kind", "implicit", "shape", "line")
 
 
 class Ran(NamedTuple):
     """Events of one sort at one place; of implicit transfers those of one shape and line.
 
     Attributes:
+        events: How many.
+        nbytes: Of what they made or moved, together.
+        seconds: Their times together; None where one is unknown.
         name: As the events have it.
         device: A name of the map; cpu for host memory; two names with -> between for a copy from
             one to the other.
         kind: What it is.
         implicit: Whether the program did not request it: an operand was elsewhere.
-        events: How many.
-        nbytes: Of what they made or moved, together.
-        seconds: Their times together; None where one is unknown.
         shape: Of each, where that is one.
         line: Of the program.
     """
 
+    events: int
+    nbytes: int
+    seconds: float | None
     name: str
     device: str
     kind: str
     implicit: bool
-    events: int
-    nbytes: int
-    seconds: float | None
     shape: tuple[int, ...] = ()
     line: str | None = None
 
@@ -99,56 +101,39 @@ def summary(trace: Trace) -> Summary:
     span = None
     if timed:
         span = max(e.stop or 0.0 for e in timed) - min(e.start or 0.0 for e in timed)
-    by_device = _by_device(trace)
+    moved = (event for event in trace.events if event.implicit and event.kind == "transfer")
     return Summary(
         span,
         len(trace.events) - len(timed),
-        tuple(Ran(*_SORT(events[0]), *_sums(events)) for events in _groups(trace.events, _SORT)),
-        tuple(_busy(trace, by_device, span)),
-        tuple(sorted(_implicit(trace.events), key=_cost)),
+        tuple(_ran(trace.events, _SORT)),
+        tuple(_busy(trace, span)),
+        tuple(sorted(_ran(moved, _LINE), key=_cost)),
     )
 
 
-def _implicit(events: Iterable[TraceEvent]) -> Iterable[Ran]:
-    implicit = (event for event in events if event.implicit and event.kind == "transfer")
-    for group in _groups(implicit, lambda event: (*_SORT(event), event.shape, event.line)):
-        yield Ran(*_SORT(group[0]), *_sums(group), group[0].shape, group[0].line)
-
-
-def _groups(
-    events: Iterable[TraceEvent], key: Callable[[TraceEvent], object]
-) -> Iterable[list[TraceEvent]]:
-    groups: dict[object, list[TraceEvent]] = {}
+def _ran(events: Iterable[TraceEvent], shared: attrgetter[Any]) -> Iterator[Ran]:
+    """Yield together the events that have the same fields."""
+    groups: defaultdict[tuple[Any, ...], list[TraceEvent]] = defaultdict(list)
     for event in events:
-        groups.setdefault(key(event), []).append(event)
-    return groups.values()
+        groups[shared(event)].append(event)
+    for fields, group in groups.items():
+        nbytes = sum(event.nbytes for event in group)
+        yield Ran(len(group), nbytes, total(map(_seconds, group)), *fields)
 
 
-def _sums(events: Sequence[TraceEvent]) -> tuple[int, int, float | None]:
-    return len(events), sum(event.nbytes for event in events), total(map(_seconds, events))
-
-
-def _by_device(trace: Trace) -> dict[str, list[TraceEvent]]:
-    """Return the events of each device of the map, and of the host if it did something."""
+def _busy(trace: Trace, span: float | None) -> Iterator[Busy]:
+    """Yield how long each device of the map worked, and the host if it did something."""
     devices = {binding.name: binding.device.id for binding in trace.bindings}
     events: dict[str, list[TraceEvent]] = {device: [] for device in devices.values()}
     for event in trace.events:
         names = [event.device] if event.device in devices else event.device.split(_ARROW)
         for device in dict.fromkeys(HOST if n == TARGET else devices.get(n, n) for n in names):
             events.setdefault(device, []).append(event)
-    return events
-
-
-def _busy(
-    trace: Trace, by_device: Mapping[str, Sequence[TraceEvent]], span: float | None
-) -> Iterable[Busy]:
-    names: dict[str, list[str]] = {}
-    for binding in trace.bindings:
-        names.setdefault(binding.device.id, []).append(binding.name)
-    for device, events in by_device.items():
-        seconds = total(map(_seconds, events))  # a queue is in order: no two at the same time
+    for device, every in events.items():
+        called = tuple(name for name, id_ in devices.items() if id_ == device)
+        seconds = total(map(_seconds, every))  # a queue is in order: no two at the same time
         share = None if seconds is None or not span else min(seconds / span, 1.0)
-        yield Busy(device, tuple(names.get(device, ())), len(events), seconds, share)
+        yield Busy(device, called, len(every), seconds, share)
 
 
 def _cost(ran: Ran) -> tuple[float, int]:
