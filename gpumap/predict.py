@@ -27,6 +27,7 @@ from math import fsum, isfinite
 from typing import TYPE_CHECKING
 
 from gpumap import model
+from gpumap.engine.estimates import per_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,29 +90,16 @@ def predicted(question: Prediction, devices: Sequence[int]) -> Prediction:
 
 
 def _forecast(question: Prediction, algorithm: Algorithm, devices: int) -> Forecast:
-    comm = _exchange(question, algorithm, devices)
+    comm, compute = _exchange(question, algorithm, devices), question.compute
     metrics = {"comm": comm}
-    if question.compute is not None:
-        metrics |= _metrics(question, question.compute, devices, comm)
+    if compute is not None:
+        strong = question.scaling == "strong"
+        part = compute / devices if strong else compute
+        work = compute if strong else devices * compute  # in seconds of one device
+        time = model.Estimate(part + comm.value, part + comm.low, part + comm.high, "s")
+        gains = {"speedup": work, "efficiency": work / devices}
+        metrics |= {"time": time} | {key: per_time(n, time, "1") for key, n in gains.items()}
     return model.Forecast(algorithm, devices, metrics)
-
-
-def _metrics(
-    question: Prediction, compute: float, devices: int, comm: Estimate
-) -> dict[str, Estimate]:
-    """Return the metrics of a step with an exchange of these seconds."""
-    strong = question.scaling == "strong"
-    part = compute / devices if strong else compute
-    work = 1.0 if strong else float(devices)  # in batches
-
-    def gain(over: float) -> Estimate:
-        return _figure(comm, lambda seconds: over / (part + seconds), "1")
-
-    return {
-        "time": _figure(comm, lambda seconds: part + seconds, "s"),
-        "speedup": gain(work * compute),
-        "efficiency": gain(work * compute / devices),
-    }
 
 
 def _exchange(question: Prediction, algorithm: Algorithm, ranks: int) -> Estimate:
@@ -135,11 +123,3 @@ def _exchange(question: Prediction, algorithm: Algorithm, ranks: int) -> Estimat
 def _ratio(end: float, value: float) -> float:
     """Return one over the other; 1 where that says nothing: no latency, no end of bandwidth."""
     return end / value if value > 0.0 and isfinite(end) and isfinite(value) else 1.0
-
-
-def _figure(comm: Estimate, of: Callable[[float], float], unit: str) -> Estimate:
-    """Return what follows from the seconds of an exchange, with the ends that theirs allow."""
-    if not comm.has_interval:
-        return model.Estimate.without_interval(of(comm.value), unit)
-    low, high = sorted((of(comm.low), of(comm.high)))
-    return model.Estimate(of(comm.value), low, high, unit)

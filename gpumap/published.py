@@ -36,11 +36,10 @@ def with_metrics(cells: Sequence[Cell]) -> tuple[Cell, ...]:
 
 
 def _cell(row: Mapping[str, str]) -> Cell:
-    name = row["network"]
     train, comm = row["train_s"], row["comm_s"]
     return Cell(
-        row=f"{name}-{row['batch']}b",
-        network=name,
+        row=f"{row['network']}-{row['batch']}b",
+        network=row["network"],
         devices=int(row["devices"]),
         train=float(train),
         comm=float(comm) if comm else None,

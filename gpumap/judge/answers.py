@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from gpumap.judge.phrases import (
@@ -226,11 +225,9 @@ def predict(report: Report, predicted: model.Predicted) -> Headline:
     if predicted.published is not None:
         return _published(report, predicted.published)
     result = predicted.prediction
-    forecasts = result.forecasts if result else ()
-    most = max((forecast.devices for forecast in forecasts), default=0)
-    last = [forecast for forecast in forecasts if forecast.devices == most]
-    if result is None or not last:
-        return answer(report, "untrusted", ("No prediction: there is no link model that fits.",))
+    assert result is not None
+    most = max(forecast.devices for forecast in result.forecasts)
+    last = [forecast for forecast in result.forecasts if forecast.devices == most]
     if any("speedup" in forecast.metrics for forecast in last):
         return _gained(report, result, max(last, key=lambda each: each.metrics["speedup"].value))
     best = min(last, key=lambda each: each.metrics["comm"].value)
@@ -251,16 +248,12 @@ def _gained(report: Report, result: model.Prediction, best: model.Forecast) -> H
     subject, computed = About(metric="speedup", figure=gain), "Computed, not measured."
     if gain.value >= _SPLIT * best.devices:
         return answer(report, "good", (f"{text}.", computed), subject)
-    comm, time = (figure.value if figure else math.nan for figure in times)
-    why = f"exchanging {amount(result.nbytes)} takes {percent(comm / time)} of a step"
+    why = f"exchanging {amount(result.nbytes)} takes {percent(share)} of a step"
     return answer(report, "below", (f"{text}: {why}.", computed), subject)
 
 
 def _published(report: Report, table: model.Published) -> Headline:
-    cells = [cell for cell in table.cells if "speedup" in cell.metrics]
-    if not cells:
-        return answer(report, "untrusted", ("No conclusion: the table has no row of one device.",))
-    best = max(cells, key=lambda cell: (cell.devices, cell.metrics["speedup"].value))
+    best = max(table.cells, key=lambda cell: (cell.devices, cell.metrics["speedup"].value))
     gain = best.metrics["speedup"]
     what = f"{middle(best.row, _NAME)} on {counted(best.devices, 'device')}"
     text = f"{what} trained {value(gain)} times as fast as on one (as published)."
