@@ -161,13 +161,13 @@ def doctor(report: Report, result: model.Diagnosed) -> Headline:
         return answer(report, "untrusted", (first, "The CPU works.", why))
     bad = [each for each in diagnoses if each.findings]
     if not bad:
-        if diagnoses[0].interpreter is not None:
-            listed = ", ".join(middle(each.name or "") for each in diagnoses)
-            return answer(report, "good", (f"{listed} {verb(diagnoses, 'uses', 'use')} the GPU.",))
         used = [middle(each.name or "the map") for each in diagnoses]
-        listed = f": {', '.join(used)}" if len(diagnoses) <= FEW else ""
-        text = f"{capital(every(len(diagnoses)))} are used{listed}."
-        return answer(report, "good", (f"{used[0]} is used." if len(diagnoses) == 1 else text,))
+        listed = f": {', '.join(used)}" if len(used) <= FEW else ""
+        text = f"{capital(every(len(used)))} are used{listed}."
+        text = f"{used[0]} is used." if len(used) == 1 else text
+        if diagnoses[0].interpreter is not None:
+            text = f"{', '.join(used)} {verb(used, 'uses', 'use')} the GPU."
+        return answer(report, "good", (text,))
     worst = next((each for each in bad if each.verdict == "not used"), bad[0])
     return _diagnosed(report, worst, bad)
 
@@ -240,7 +240,7 @@ def predict(report: Report, predicted: model.Predicted) -> Headline:
 
 def _gained(report: Report, result: model.Prediction, best: model.Forecast) -> Headline:
     """Return how many times as fast a step is, and what keeps it from more."""
-    gain, times = best.metrics["speedup"], [best.metrics.get(name) for name in ("comm", "time")]
+    gain, share = best.metrics["speedup"], best.metrics["comm"].value / best.metrics["time"].value
     text = f"{counted(best.devices, 'device')} should train {value(gain)} times as fast as one"
     if gain.low < gain.high and gain.has_interval:
         text += f" ({interval(gain).removeprefix('CI ')})"
