@@ -96,7 +96,7 @@ def _scan(text: str) -> tuple[Selector, int]:
         known = (metric for family in families for metric in family.metrics)
         raise _unknown(message, match.span("metric"), name, known)
     keys = _keys(text, match.span("keys"), having)
-    return Selector(bench, case, keys, name, f"{bench}.{case}{having[0].suffix}"), match.end()
+    return Selector(bench, keys, name, f"{bench}.{case}{having[0].suffix}"), match.end()
 
 
 def _case(match: re.Match[str]) -> tuple[str, str, list[Family]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
     from gpumap.judge.compare import Baseline
-    from gpumap.judge.limits import Limit, Row
+    from gpumap.judge.limits import Limit
     from gpumap.model import Group, Measurement, Plan, Report, Verdict
 
 # By priority for a script: wrong data first of all results; a usage error has no other.
@@ -204,11 +204,7 @@ def skipped(report: Report, verdicts: Iterable[Verdict]) -> Report:
 
 def problems(verdicts: Iterable[Verdict], report: Report) -> tuple[Problem, ...]:
     """Return a problem for each limit that was missed or not judged."""
-    if not (verdicts := tuple(verdicts)):
-        return ()
-    from gpumap.judge.limits import id_of, rows_of
-
-    rows = {id_of(row): row for row in rows_of(report)}
+    rows = {row.case.id: row for row in report.measurements}
     return tuple(
         _problem(verdict, rows.get(verdict.id or ""))
         for verdict in verdicts
@@ -216,7 +212,7 @@ def problems(verdicts: Iterable[Verdict], report: Report) -> tuple[Problem, ...]
     )
 
 
-def _problem(verdict: Verdict, row: Row | None) -> Problem:
+def _problem(verdict: Verdict, row: Measurement | None) -> Problem:
     """Return what a limit that did not pass is to a run."""
     message = f"limit {verdict.text}: {_why(verdict, row)}"
     if verdict.verdict == "inconclusive":
@@ -226,16 +222,14 @@ def _problem(verdict: Verdict, row: Row | None) -> Problem:
     return Problem(Diagnostic("missing", message, hint=_PLANNED), Exit.NO)
 
 
-def _why(verdict: Verdict, row: Row | None) -> str:
+def _why(verdict: Verdict, row: Measurement | None) -> str:
     """Return what a row has, or why it has no figure."""
-    from gpumap.model import Measurement
-
     if verdict.id is None:
         return "no row that was measured has this"
     if (figure := verdict_figure(verdict)) is not None:
         known = interval(figure) if figure.has_interval else "too few samples for an interval"
         return f"{verdict.id} has {value(figure)} ({known})"
-    if isinstance(row, Measurement) and row.reason is not None:
+    if row is not None and row.reason is not None:
         return f"{verdict.id} {row.status}: {row.reason.text}"
     return f"{verdict.id} has no such figure, or one that is impossible"
 

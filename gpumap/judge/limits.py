@@ -50,7 +50,6 @@ OF_DEVICES: Mapping[str, Callable[[Device], str | None]] = {
     "model": lambda device: device.name.strip(),
     "driver": lambda device: device.driver,
 }
-MODEL = ".fit"  # behind the case in the ids of models
 _WRITTEN = re.compile(r"%(25|2c|3b|5d)")  # in a device's facts: what would end them
 _PATTERN, _SWEEP = "pattern", "ladder"  # a key that a selector of such rows has to give
 
@@ -60,7 +59,6 @@ class Selector:
     """One metric of the rows of a case, and the keys that they must have."""
 
     bench: str
-    case: str
     keys: Mapping[str, str] = field(hash=False)
     metric: str
     head: str  # the part before the keys in the ids of those rows
@@ -136,8 +134,7 @@ def verdict_on(operator: Operator, limit: float, figure: Estimate) -> Outcome:
 
 def verdicts(limits: Iterable[Limit], report: Report) -> tuple[Verdict, ...]:
     """Return a verdict for each limit and each row that it selects; at least one for each limit."""
-    rows = rows_of(report)
-    return tuple(verdict for limit in limits for verdict in _verdicts(limit, rows, report))
+    return tuple(verdict for limit in limits for verdict in _verdicts(limit, report))
 
 
 def early(limits: Iterable[Limit], rows: Sequence[Measurement]) -> list[str]:
@@ -146,12 +143,8 @@ def early(limits: Iterable[Limit], rows: Sequence[Measurement]) -> list[str]:
     return [verdict.verdict for verdict in results if verdict is not None]
 
 
-def rows_of(report: Report) -> tuple[Row, ...]:
-    """Return everything that a limit may select."""
-    return (*report.measurements, *report.fits)
-
-
-def _verdicts(limit: Limit, rows: Iterable[Row], report: Report) -> Iterator[Verdict]:
+def _verdicts(limit: Limit, report: Report) -> Iterator[Verdict]:
+    rows: tuple[Row, ...] = (*report.measurements, *report.fits)
     selected = (row for row in rows if limit.selector.matches(row))
     unmeasured = [row for row in report.measurements if out_of_time(row)]
     short = limit.selector.bench in {row.case.bench for row in undecided(unmeasured)}
@@ -190,8 +183,6 @@ def _verdict(limit: Limit, id_: str | None, word: VerdictWord = "missing") -> Ve
 
 def _unfitted(selector: Selector, report: Report) -> list[str]:
     """Return the ids of planned models that were not fitted."""
-    if not selector.head.endswith(MODEL):
-        return []
     there = {fit.id for fit in report.fits}
     planned = _planned(report.measurements)
     return [id_ for id_ in planned if id_ not in there and selector.selects(id_, planned[id_])]
