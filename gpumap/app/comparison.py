@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.recording import Draft, Recording
 from gpumap.errors import Diagnostic, Exit, GpumapError, QuestionError
@@ -82,10 +81,10 @@ def with_comparison(report: Report, against: Baseline, gate: Gate) -> Report:
         verdicts = judged(against.base, report, against.terms)
     except GpumapError as error:
         wrong = [Problem(diagnostic, error.exit_code) for diagnostic in error.diagnostics]
-        return concluded(report, gate, (), wrong)
+        return concluded(report, (), wrong, gate.inconclusive)
     notes = (*report.notes, *differences(surroundings(against.base, report)))
     problems = problems_of(verdicts, against.terms)
-    return concluded(replace(report, notes=notes), gate, verdicts, problems)
+    return concluded(replace(report, notes=notes), verdicts, problems, gate.inconclusive)
 
 
 def refuse_broken(report: Report, which: str) -> None:
@@ -170,7 +169,7 @@ class CompareRequest(NamedTuple):
     threshold: float
     allow_missing: bool
     judge: tuple[str, ...]
-    inconclusive: Any
+    inconclusive: str
     output: Output
     confirm: bool = False
     ab: tuple[str, str] | None = None
@@ -179,11 +178,6 @@ class CompareRequest(NamedTuple):
     def terms(self) -> Terms:
         """Return the terms of the comparison."""
         return Terms(self.threshold, self.allow_missing, self.judge)
-
-    @property
-    def gate(self) -> Gate:
-        """Return how inconclusive verdicts count."""
-        return Gate(inconclusive=self.inconclusive)
 
 
 def compare_reports(program: Program, request: CompareRequest) -> None:
@@ -204,7 +198,7 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         verdicts, notes = _verdicts(baseline.base, after, request, program)
         record.draft.remarks += [*notes, *differences(surroundings(baseline.base, after))]
         wrong = problems_of(verdicts, request.terms)
-        record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
+        record.judge = lambda report: concluded(report, verdicts, wrong, request.inconclusive)
 
 
 def _verdicts(

@@ -23,7 +23,7 @@ from gpumap.app.watched_programs import GRACE, resolved
 from gpumap.comm.ranks import without_ranks
 from gpumap.engine.estimates import located, ratio
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.judge.exit_status import Gate, concluded
+from gpumap.judge.exit_status import concluded
 from gpumap.judge.phrases import interval
 from gpumap.judge.scaling import INCONCLUSIVE, judge_scaling, reaches, sentence
 from gpumap.launch.placement import environment, joined, places
@@ -237,5 +237,5 @@ def _judged(report: Report, *, request: ScaleRequest, turn: float) -> Report:
         "inconclusive": Problem(Diagnostic("inconclusive", text, hint=hint), Exit.INCONCLUSIVE),
         "fail": Problem(Diagnostic("limit", text, hint=_ASK_LESS), Exit.NO),
     }
-    gate = Gate(inconclusive="pass" if request.inconclusive == "pass" else "fail")
-    return concluded(report, gate, verdicts, [wrong[answer]] if answer in wrong else ())
+    problems = [wrong[answer]] if answer in wrong else []
+    return concluded(report, verdicts, problems, request.inconclusive)

@@ -49,7 +49,7 @@ def compare_commands(program: Program, request: comparison.CompareRequest) -> No
         wrong = comparison.problems_of(verdicts, terms)
         differ = (*machines(a, b, SIDES), *surroundings(a, b, SIDES))
         record.draft.remarks += comparison.differences(differ)
-        record.judge = partial(concluded, gate=request.gate, verdicts=verdicts, wrong=wrong)
+        record.judge = lambda report: concluded(report, verdicts, wrong, request.inconclusive)
 
 
 def commands(texts: Sequence[str]) -> tuple[Run, Run]:

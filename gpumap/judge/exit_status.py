@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from gpumap.errors import Diagnostic, Exit
+from gpumap.errors import Diagnostic, Exit, Severity
+from gpumap.judge.inconclusive import undecided
 from gpumap.judge.phrases import interval, value, verdict_figure
 from gpumap.model import Problem, replace
 from gpumap.units import counted
@@ -38,7 +39,6 @@ STATUS = {
 }
 SKIPPED = "skipped"  # the status of a report whose devices are absent, where that is allowed
 _ABSENT = ("absent", Exit.ABSENT)  # a busy, lost or full device is not absent
-_PASSED = 0  # the exit code of what is reported, and may pass
 # Metrics that follow from a case's own samples and those of its reference.
 _OWN = ("time", "rate", "speedup", "overlap", "time_observed", "speedup_observed", "undisturbed")
 _LONGER = "raise --budget, and keep the machine idle"
@@ -54,19 +54,9 @@ def exit_code(outcomes: Iterable[int]) -> Exit:
 
 def status(code: Exit, rows: Iterable[Measurement]) -> str:
     """Return the status of a run; without an error, what was requested may be inconclusive."""
-    if code == Exit.OK and _inconclusive(rows):
+    if code == Exit.OK and undecided(rows):
         code = Exit.INCONCLUSIVE
     return STATUS[code]
-
-
-def _inconclusive(rows: Iterable[Measurement]) -> int:
-    """Return how many rows that were requested leave a run inconclusive."""
-    measured = tuple(rows)
-    if not measured:  # as a check has none, and need not load what judges them
-        return 0
-    from gpumap.judge.inconclusive import undecided
-
-    return len(undecided(measured))
 
 
 class Gate(NamedTuple):
@@ -88,15 +78,13 @@ def gated(report: Report, gate: Gate) -> Report:
     """Return a finished report with its verdicts, and the status and exit code they lead to."""
     if report.plans:  # a dry run has no figures
         return report
-    limit_verdicts: tuple[Verdict, ...] = ()
-    if gate.limits:
-        from gpumap.judge.limits import verdicts
+    from gpumap.judge.limits import verdicts
 
-        limit_verdicts = verdicts(gate.limits, report)
+    found = verdicts(gate.limits, report)
     if gate.if_absent == "skip" and is_absent(report):
-        return skipped(report, limit_verdicts)
-    report = replace(report, notes=(*report.notes, *_undecided(report)))
-    return concluded(report, gate, limit_verdicts, problems(limit_verdicts, report))
+        return skipped(report, found)
+    report = replace(report, notes=(*report.notes, *_warnings(report)))
+    return concluded(report, found, problems(found, report), gate.inconclusive)
 
 
 def by_headline(gate: Gate) -> bool:
@@ -126,7 +114,7 @@ def decided(gate: Gate, cases: Sequence[str], rows: Sequence[Measurement]) -> bo
         from gpumap.judge import compare
 
         answers += compare.early(gate.against.base, rows, gate.against.terms, cases)
-    return "inconclusive" not in answers and not _inconclusive(rows) if answers else None
+    return "inconclusive" not in answers and not undecided(rows) if answers else None
 
 
 def judged(plan: Plan, gate: Gate) -> Plan:
@@ -159,15 +147,20 @@ def _only(group: Group, ids: Container[str]) -> Group:
 
 
 def concluded(
-    report: Report, gate: Gate, verdicts: Iterable[Verdict], wrong: Iterable[Problem]
+    report: Report, verdicts: Iterable[Verdict], wrong: Iterable[Problem], inconclusive: str
 ) -> Report:
-    """Return a report with more verdicts and errors, and the exit code of all."""
+    """Return a report with more verdicts and errors, and the exit code of all.
+
+    Args:
+        report: that is finished.
+        verdicts: on its figures.
+        wrong: errors, one for each verdict that is no pass.
+        inconclusive: ``pass``: errors of exit code 5 become warnings.
+    """
     errors = (*report.errors, *wrong)
-    if gate.inconclusive == "pass":
+    if inconclusive == "pass":
         errors = tuple(
-            Problem(replace(each.diagnostic, severity="warning"), _PASSED)
-            if each.exit == Exit.INCONCLUSIVE
-            else each
+            _let_pass(each, "warning") if each.exit == Exit.INCONCLUSIVE else each
             for each in errors
         )
     code = exit_code(problem.exit for problem in errors)
@@ -178,6 +171,11 @@ def concluded(
         exit_code=code,
         status=status(code, report.measurements),
     )
+
+
+def _let_pass(problem: Problem, severity: Severity) -> Problem:
+    """Return an error as what is reported, and may pass."""
+    return Problem(replace(problem.diagnostic, severity=severity), Exit.OK)
 
 
 def is_absent(report: Report) -> bool:
@@ -192,11 +190,10 @@ def skipped(report: Report, verdicts: Iterable[Verdict]) -> Report:
 
     Its errors say what is not there; their exit code is 0, as is the report's.
     """
-    let = (replace(problem.diagnostic, severity="note") for problem in report.errors)
     return replace(
         report,
         verdicts=(*report.verdicts, *(replace(v, verdict="skipped") for v in verdicts)),
-        errors=tuple(Problem(diagnostic, _PASSED) for diagnostic in let),
+        errors=tuple(_let_pass(problem, "note") for problem in report.errors),
         exit_code=Exit.OK,
         status=SKIPPED,
     )
@@ -234,9 +231,9 @@ def _why(verdict: Verdict, row: Measurement | None) -> str:
     return f"{verdict.id} has no such figure, or one that is impossible"
 
 
-def _undecided(report: Report) -> tuple[Diagnostic, ...]:
+def _warnings(report: Report) -> tuple[Diagnostic, ...]:
     """Return the warning that requested rows are inconclusive."""
-    count = _inconclusive(report.measurements)
+    count = len(undecided(report.measurements))
     if not count:
         return ()
     message = f"{counted(count, 'row')} with fewer than 6 samples, no time, or an impossible ratio"
