@@ -30,7 +30,7 @@ from gpumap.units import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpumap.model import Estimate, Headline, Measurement, Report, Verdict
+    from gpumap.model import Estimate, Headline, Level, Measurement, Report, Verdict
 
     AnswerOf = Callable[[str], Callable[[Report, Sequence[Measurement]], Headline] | None]
 
@@ -104,14 +104,14 @@ def measured(report: Report, of_bench: AnswerOf) -> Headline:
     if own_answer is None or report.exit_code not in _ANSWERS:
         return _first_error(report, MEASURED)
     gates = list(_gates(report))
-    missed = [gate for gate in gates if gate.level == "below"]
+    open_ = [gate for gate in gates if gate.level != "good"]
+    missed = [gate for gate in open_ if gate.level == "below"]
     if report.status == "no" and missed:  # whatever else is inconclusive
         return missed[0]
     own = unsupported(report, rows) or own_answer(report, rows)
-    passed = None if gates or report.exit_code or own.level == "failed" else _passed(report)
-    if passed is not None:  # what a gate could decide is decided, whatever else is inconclusive
-        return _followed(passed, own)
-    return max((*gates, own), key=lambda each: LEVELS.index(each.level))  # of several the first
+    if gates and not open_ and not report.exit_code and own.level != "failed":
+        return _followed(gates[-1], own)  # what a gate could decide is decided
+    return max((*open_, own), key=lambda each: LEVELS.index(each.level))  # of several the first
 
 
 def _followed(passed: Headline, own: Headline) -> Headline:
@@ -122,29 +122,12 @@ def _followed(passed: Headline, own: Headline) -> Headline:
 
 
 def _gates(report: Report) -> Iterator[Headline]:
-    """Yield the headlines of limits and of a comparison, unless all pass."""
-    if (limits := _limits(report)) is not None:
-        yield limits
-    if any(verdict.rule != _LIMIT for verdict in report.verdicts):
-        comparison = compare(report)
-        if comparison.level != "good":
-            yield comparison
-
-
-def _passed(report: Report) -> Headline | None:
-    """Return the headline of limits and of a comparison that all pass; None without them."""
+    """Yield the headlines of limits and of a comparison, where there are any."""
     limits = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
-    if any(verdict.verdict != "pass" for verdict in limits):
-        return None
+    if limits:
+        yield _limits(report, limits)
     if len(limits) < len(report.verdicts):
-        return compare(report)
-    figure = verdict_figure(limits[0]) if limits else None
-    if figure is None:
-        return None
-    some = f"All {len(limits)} limits met, the first: " if len(limits) > 1 else "Limit met: "
-    text = f"{some}{limits[0].text}; it is {value(figure)} ({interval(figure)})"
-    how = _by_cpu(report, limits[0])
-    return answer(report, "good", (f"{text}{how}.",), About(limits[0].id, limits[0].metric, figure))
+        yield compare(report)
 
 
 def _by_cpu(report: Report, verdict: Verdict) -> str:
@@ -173,26 +156,25 @@ def _first_error(report: Report, done: str) -> Headline:
 # --- limits
 
 
-def _limits(report: Report) -> Headline | None:
-    """Return the headline of the first limit that is missed or inconclusive."""
-    every = [verdict for verdict in report.verdicts if verdict.rule == _LIMIT]
+def _limits(report: Report, every: Sequence[Verdict]) -> Headline:
+    """Return the headline of the first limit that is missed, or inconclusive; or of all."""
     missed = [verdict for verdict in every if verdict.verdict in ("fail", "missing")]
-    unclear = [verdict for verdict in every if verdict.verdict == "inconclusive"]
-    if not missed and not unclear:
-        return None
-    chosen = (missed or unclear)[0]
-    figure = verdict_figure(chosen)
+    chosen = (missed or _of(every, "inconclusive") or every)[0]
+    figure, several = verdict_figure(chosen), len(every) > 1
     subject = About(chosen.id, chosen.metric, figure)
-    if not missed:
+    if chosen.verdict == "inconclusive":
         rough = f": {roughly(figure)}" if figure else ""
         text = f"No conclusion on {chosen.text}{rough}. Repeat with {longer(report)}."
         return answer(report, "untrusted", (text,), subject)
-    some = f"{len(missed)} of {counted(len(every), 'limit')} missed, the first: "
-    first = f"{some if len(every) > 1 else 'Limit missed: '}{chosen.text}"
+    some = f"All {len(every)} limits met, the first: " if several else "Limit met: "
+    if missed:
+        count = f"{len(missed)} of {counted(len(every), 'limit')} missed, the first: "
+        some = count if several else "Limit missed: "
     if figure is None:
-        return answer(report, "below", (f"{first}, which was not measured.",), subject)
-    shown = f"; it is {value(figure)} ({interval(figure)}){_by_cpu(report, chosen)}."
-    return answer(report, "below", (f"{first}{shown}",), subject)
+        return answer(report, "below", (f"{some}{chosen.text}, which was not measured.",), subject)
+    shown = f"it is {value(figure)} ({interval(figure)}){_by_cpu(report, chosen)}"
+    level: Level = "below" if missed else "good"
+    return answer(report, level, (f"{some}{chosen.text}; {shown}.",), subject)
 
 
 # --- compare
