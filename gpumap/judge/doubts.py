@@ -22,7 +22,7 @@ from gpumap.text import middle
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from gpumap.model import Case, Estimate, Headline, Measurement, Report
 
@@ -31,11 +31,6 @@ _BUSY = "cpu-contention"
 _CEILING = "over-ceiling"
 _WRONG = ("wrong-data", _CEILING, "diverged")
 _NO_CAUSE = (_BUSY, "unexplained")
-
-
-def requested_rows(rows: Iterable[Measurement]) -> list[Measurement]:
-    """Return the requested rows: no control product, no size sweep."""
-    return [row for row in rows if row.case.requested]
 
 
 def largest(rows: Sequence[Measurement], amount: Callable[[Case], int]) -> list[Measurement]:
@@ -82,28 +77,25 @@ def because(row: Measurement) -> str:
 
 def doubtful(report: Report, row: Measurement, metric: str) -> Headline | None:
     """Return that a row's metric is inconclusive, and the fix; None if it is conclusive."""
-    figure = row.metrics.get(metric)
-    time = row.time
+    figure, what = row.metrics.get(metric), f"{row.case.name} on {names(row.case.bindings)}"
+    again = f"Repeat with {longer(report)}."
     if out_of_time(row):
-        text = f"No conclusion: no time was left for {row.case.name} on {names(row.case.bindings)}."
-        again = f"Repeat with {longer(report)}."
+        text = f"No conclusion: no time was left for {what}."
         return answer(report, "untrusted", (text, again), About(row.case.id))
     if row.status != "ok":
         why = row.reason.text if row.reason else row.status
-        text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} was not measured:"
-        return answer(report, "untrusted", (f"{text} {sentence(why)}",), About(row.case.id))
-    shown = figure if figure is not None and not figure.impossible else time
+        text = f"No conclusion: {what} was not measured: {sentence(why)}"
+        return answer(report, "untrusted", (text,), About(row.case.id))
+    shown = figure if figure is not None and not figure.impossible else row.time
     why_not, fixes = _uncertainty(report, row, figure)
     if shown is None:
-        text = f"No conclusion: {row.case.name} on {names(row.case.bindings)} has no figure."
-        return answer(report, "untrusted", (text, f"Repeat with {longer(report)}."))
+        return answer(report, "untrusted", (f"No conclusion: {what} has no figure.", again))
     if not fixes:
         return None
     how = {"s": f"takes {roughly(shown)}", "1": f"is {roughly(shown)} times as fast"}
-    what = f"{row.case.name} on {names(row.case.bindings)} "
-    what += how.get(shown.unit, f"reaches {roughly(shown)}")
+    does = how.get(shown.unit, f"reaches {roughly(shown)}")
     samples = len(row.samples.seconds) if row.samples else 0
-    first = f"No conclusion: {what} ({counted(samples, 'sample')})."
+    first = f"No conclusion: {what} {does} ({counted(samples, 'sample')})."
     again = f"epeat {' or '.join(fixes)}."
     more = f"{why_not}; r{again}" if why_not else f"R{again}"
     subject = About(row.case.id, metric if shown is figure else "time", shown)

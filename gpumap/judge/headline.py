@@ -94,10 +94,10 @@ def measured(report: Report, of_bench: AnswerOf) -> Headline:
         report: of rows.
         of_bench: returns the answer of a benchmark, by its name, or None where nothing does.
     """
-    from gpumap.judge.doubts import failed, requested_rows, unsupported
+    from gpumap.judge.doubts import failed, unsupported
 
     every = [row for row in report.measurements if not row.case.is_control]
-    rows = requested_rows(every) or every
+    rows = [row for row in every if row.case.requested] or every
     own_answer = of_bench(rows[0].case.bench) if rows else None
     if (wrong := failed(report)) is not None:
         return wrong
