@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 RULE = "base"
 DRIFT = 2.0  # thresholds by which a device may be slower whose work surely is not
 SHOWN = 3.0  # thresholds: a metric that is not judged is an alarm if it is surely slower by so many
-NO_ALARM = ("improvement", "pass", "inconclusive")
-JUDGED = ("regression", *NO_ALARM)  # both runs have the metric
+JUDGED = ("regression", "improvement", "pass", "inconclusive")  # both runs have the metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,17 +275,18 @@ def _unlike(pair: Pair) -> VerdictReason | None:
 
 def _unpaired_verdict(single: Unpaired) -> Verdict:
     """Return the verdict on a metric that one report does not have."""
-    other, where = single.other, "new" if single.lost else "base"
+    other = single.other
     if other is None:
         why = "no such row was requested"
     elif (reason := other.row.reason) is not None:
         why = f"its row is {other.row.status}: {reason.text}"
     else:
         why = "its row has no such figure"
-    text = f"{single.id}.{single.metric} is not in {where}: {why}"
+    text = f"{single.id}.{single.metric} is not in {single.side}: {why}"
     if other is not None and out_of_time(other.row):
         return Verdict(RULE, text, single.id, single.metric, "inconclusive", reason="few-samples")
-    return Verdict(RULE, text, single.id, single.metric, "missing" if single.lost else "new")
+    word: VerdictWord = "missing" if single.side == "new" else "new"
+    return Verdict(RULE, text, single.id, single.metric, word)
 
 
 def _ratios(shift: Change | None, metric: str) -> tuple[float | None, float | None, float | None]:

@@ -35,8 +35,9 @@ added. Each end keeps its own length, so a skewed interval stays skewed.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -67,7 +68,7 @@ class Row:
     row: Measurement
     control: Measurement | None
     references: tuple[Measurement, ...]  # one after the other they do the same work
-    controls: Mapping[int, float] = field(default_factory=dict)  # of each block, on its device
+    controls: Mapping[int, float]  # of each block, on its device
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -182,13 +183,13 @@ class Unpaired:
 
     id: str
     metric: str
-    lost: bool  # base has it, new does not; else the other way
+    side: Literal["base", "new"]  # the report that does not have it
     other: Row | None
 
 
 def joined(base: Report, new: Report) -> tuple[list[Pair], list[Unpaired]]:
     """Return the metrics that both reports have, and those that only one has."""
-    before, after = _rows(base), _rows(new)
+    before, after = ({row.row.case.id: row for row in comparable(side)} for side in (base, new))
     pairs: list[Pair] = []
     rest: list[Unpaired] = []
     for id_ in dict.fromkeys((*before, *after)):
@@ -198,10 +199,8 @@ def joined(base: Report, new: Report) -> tuple[list[Pair], list[Unpaired]]:
             pairs += [Pair(id_, metric, was, now) for metric in had if metric in has]
         else:  # one line for a row
             had, has = had[:1] or _untimed(was, now), has[:1]
-        rest += [Unpaired(id_, metric, lost=True, other=now) for metric in had if metric not in has]
-        rest += [
-            Unpaired(id_, metric, lost=False, other=was) for metric in has if metric not in had
-        ]
+        rest += [Unpaired(id_, metric, "new", now) for metric in had if metric not in has]
+        rest += [Unpaired(id_, metric, "base", was) for metric in has if metric not in had]
     return pairs, rest
 
 
@@ -215,12 +214,7 @@ def _untimed(was: Row | None, now: Row | None) -> tuple[str, ...]:
 
 def comparable(report: Report) -> list[Row]:
     """Return the rows of a report that may be judged."""
-    return [*_rows(report).values()]
-
-
-def _rows(report: Report) -> dict[str, Row]:
-    """Return the rows that may be judged, by id."""
-    result: dict[str, Row] = {}
+    found: list[Row] = []
     rows = {row.case.id: row for row in report.measurements if not row.case.is_control}
     requested = {id_: row for id_, row in rows.items() if not row.case.swept}
     chosen = requested or rows
@@ -233,20 +227,18 @@ def _rows(report: Report) -> dict[str, Row]:
                  for where in controls}  # fmt: skip
         for row in group:
             if row.case.id in chosen:
-                references, where = tuple(_references(row, rows)), ways[row.case.id]
+                references, where = _references(row, rows), ways[row.case.id]
                 control, before = controls.get(where), every.get(where, {})
-                result[row.case.id] = Row(row, control, references, before)
-    return result
+                found.append(Row(row, control, references, before))
+    return found
 
 
 def _controls(rows: Iterable[Measurement]) -> dict[int, float]:
     """Return the middle of the control products of each block, before rows with the same one."""
-    found: dict[int, list[float]] = {}
-    for row in rows:
-        samples = row.samples or Samples()
-        if len(samples.control) == len(samples.blocks):
-            for block, seconds in zip(samples.blocks, samples.control, strict=True):
-                found.setdefault(block, []).append(seconds)
+    found: defaultdict[int, list[float]] = defaultdict(list)
+    for samples in (row.samples or Samples() for row in rows):
+        for block, seconds in zip(samples.blocks, samples.control, strict=False):
+            found[block].append(seconds)
     return {block: median(every) for block, every in found.items()}
 
 
@@ -267,14 +259,10 @@ def _where(row: Measurement) -> tuple[str, ...]:
     return bindings[0].device.backend, *dict.fromkeys(each.device.id for each in bindings)
 
 
-def _references(row: Measurement, rows: Mapping[str, Measurement]) -> Iterator[Measurement]:
-    """Yield the rows that do the same work in sequence: copies both ways have two."""
-    case = row.case
-    if case.against is None or case.against not in rows:
-        return
-    yield rows[case.against]
-    if case.then is not None and case.then in rows:
-        yield rows[case.then]
+def _references(row: Measurement, rows: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
+    """Return the rows that do the same work in sequence: copies both ways have two."""
+    first, then = row.case.against or "", row.case.then or ""
+    return tuple(rows[id_] for id_ in (first, then) if first in rows and id_ in rows)
 
 
 def _by_block(row: Measurement) -> dict[int, float]:
