@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.judge.inconclusive import ENOUGH, conclusive
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Cause
 
 MAIN = 0.5  # of a shortfall: what accounts for as much is its cause
-HOST_FASTER: Final = "host-faster"
 _SERIAL = 0.5  # overlap below which devices take turns
 SLOWER = 1.1  # a device that takes this much longer while others work shares something
 _CONTENDED = 0.5  # cores that others take from the devices: then no figure tells another cause
@@ -78,8 +77,7 @@ class Evidence(Concurrent):
     """A row with too little speed-up, and the rows of the same blocks that explain it."""
 
     isolated: Mapping[str, Measurement]  # each name with its product
-    controls: Mapping[str, Measurement]  # by device id
-    products: bool  # the control tells how much of their time is arithmetic
+    controls: Mapping[str, Measurement]  # by device id; of products, whose arithmetic they tell
 
     @property
     def solo(self) -> dict[str, float]:
@@ -148,7 +146,7 @@ def _host_faster(row: Measurement, rows: Sequence[Measurement]) -> Explanation |
     theirs, ours = host.metrics["time"].value, row.metrics["time"].value
     names = "+".join(row.case.names)
     text = f"the host takes {time_of(theirs)}, {names} {time_of(ours)}: the host is faster"
-    return Explanation(HOST_FASTER, text, {"host": seconds(theirs), "time": seconds(ours)})
+    return Explanation("host-faster", text, {"host": seconds(theirs), "time": seconds(ours)})
 
 
 def _explanation(evidence: Evidence) -> Explanation | None:
@@ -232,8 +230,6 @@ def _busy(evidence: Evidence) -> Finding | None:
 
 def _launch(evidence: Evidence) -> Finding | None:
     """Most of a product's time, even if isolated, is not arithmetic."""
-    if not evidence.products:
-        return None
     for binding in evidence.bindings:
         solo = evidence.isolated.get(binding.name)
         control = evidence.controls.get(binding.device.id)
@@ -278,7 +274,7 @@ def _serialised(evidence: Evidence) -> Finding | None:
 def _steal(evidence: Evidence) -> Finding | None:
     """Each device has exclusive cores, and yet less CPU time than it worked: steal."""
     cores, ran = evidence.cores(), evidence.intervals()
-    if cores is None or not evidence.exclusive_cores or evidence.time <= 0.0:
+    if cores is None or not evidence.exclusive_cores:
         return None
     worked = sum(ran.values()) / evidence.time
     if cores >= _CORES * worked:
@@ -293,9 +289,9 @@ def _steal(evidence: Evidence) -> Finding | None:
 def _one_core(evidence: Evidence) -> Finding | None:
     """Intervals overlap, CPU time does not: several workers share fewer cores."""
     cores = evidence.cores()
-    if cores is None or not evidence.on_host or cores >= _CORES * len(evidence.bindings):
+    if cores is None or not evidence.on_host or evidence.exclusive_cores:
         return None
-    if evidence.exclusive_cores:  # then it is not this
+    if cores >= _CORES * len(evidence.bindings):
         return None
     text = (
         f"the spans overlap, but together the devices had {cores:.2f} cores of CPU time: "
@@ -362,15 +358,14 @@ _FINDERS: tuple[tuple[Cause, Callable[[Evidence], Finding | None], bool], ...] =
     ("too-little-work", _little, True),
     ("unexplained", _unexplained, True),
 )
-CAUSES = tuple(dict.fromkeys([*(cause for cause, _, _ in _FINDERS), HOST_FASTER]))
 
 
 def _evidence(row: Measurement, rows: Sequence[Measurement], *, products: bool) -> Evidence:
     timed = [other for other in rows if "time" in other.metrics]
     isolated = {other.case.names[0]: other for other in timed if other.case.role == "solo"}
     alone = [other for other in timed if other.case.is_control and len(other.case.bindings) == 1]
-    controls = {other.case.bindings[0].device.id: other for other in alone}
-    return Evidence(row, isolated, controls, products)
+    controls = {other.case.bindings[0].device.id: other for other in alone if products}
+    return Evidence(row, isolated, controls)
 
 
 def _outside(evidence: Evidence) -> float | None:

@@ -104,7 +104,8 @@ def test_every_code_is_a_literal_where_it_is_made():
 
 @pytest.mark.parametrize(("kind", "listed"), [
     ("metric", {*FIGURES}), ("cause", words("Explanation", "cause") | {*texts("limits")}),
-    ("cause", {*bottlenecks.CAUSES, *transfer_causes.CAUSES, *texts("limits")}),
+    ("cause", {*(cause for cause, *_ in bottlenecks._FINDERS), "host-faster",
+               *transfer_causes.CAUSES, *texts("limits")}),
     ("flag", set(DEFS["Measurement"]["properties"]["flags"]["items"]["enum"])),
     ("mark", words("SampleMark", "mark")), ("row status", words("Measurement", "status")),
     ("report status", set(SCHEMA["properties"]["status"]["enum"])),
