@@ -26,8 +26,6 @@ TOLERANCE = 0.03  # healthy devices of one model differ by less
 TOLERANCE_OF_CORES = 0.3  # of those in the host's memory: another thread on a core takes that much
 RATE = 0.01  # one-sided error of any false name in a run
 _MAP = 40  # characters of a default map
-_WORDS = {"fit": "Fit", "cannot-tell": "Cannot tell"}  # of a node; else it is unfit
-_LEVELS: dict[str, Level] = {"fit": "good", "cannot-tell": "untrusted"}  # else failed
 
 
 def compared(
@@ -39,8 +37,7 @@ def compared(
         times: seconds of the same work by name, one for each block; two names at least.
         tolerance: how much slower a healthy one may be, as a share.
     """
-    ratios = {name: _ratios(name, times) for name in times}
-    ways = [partial(located, ratios[name]) for name in times]
+    ways = [partial(located, _ratios(name, times)) for name in times]
     slow = alarms(ways, tolerance, RATE)
     known = RATE / max(len(times), 1)  # as it takes to name one
     changes = [way(known) for way in ways]
@@ -78,19 +75,18 @@ def whose(check: FitnessCheck) -> str:
 
 def fitness(report: Report, result: Screened) -> Headline:
     """Answer whether a machine may take a job, and if not, what is wrong first."""
-    from gpumap.model import WORST_FIRST, worst
+    from gpumap.model import WORST_FIRST
 
-    checks, verdict = result.checks, worst(result.checks)
-    bad = [check for check in checks if check.fitness != "fit"]
+    bad = [check for check in result.checks if check.fitness != "fit"]
     bad.sort(key=lambda check: WORST_FIRST.index(check.fitness))
     before = ENDS.get(report.status, "")
     if not bad:
-        return answer(report, "good", (f"{before}{_fit(report, checks)}",))
-    first = bad[0]
-    word = _WORDS.get(verdict, "Unfit")
+        return answer(report, "good", (f"{before}{_fit(report, result.checks)}",))
+    first, unknown = bad[0], bad[0].fitness == "cannot-tell"
+    word = "Cannot tell" if unknown else "Unfit"
+    level: Level = "untrusted" if unknown else "failed"
     text = sentence(f"{before}{word}: {whose(first)}: {first.what}: {first.text}")
     more = f"{counted(len(bad) - 1, 'more item')} below." if len(bad) > 1 else ""
-    level = _LEVELS.get(verdict, "failed")
     return answer(report, level, (text, more, fix(first.fix)))
 
 
