@@ -49,19 +49,14 @@ def machine_of(
     changes = _differences(_machine(base.fingerprint), _machine(new), sides)
     rows = (binding for row in base.measurements for binding in row.case.bindings)
     before, after = _devices(rows), _devices(bindings)
-    both = before.keys() & after.keys()  # rows show names that are missing
-    before, after = ({k: v for k, v in d.items() if k in both} for d in (before, after))
-    return (*changes, *_differences(before, after, sides))
+    known = {key: after.get(key, id_) for key, id_ in before.items()}  # rows show what is missing
+    return (*changes, *_differences(before, known, sides))
 
 
 def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
     """Return which versions, links and variables differ that steer placement or speed."""
-    before, after = (
-        {name: value for name, value in report.environment.items() if value is not None}
-        for report in (base, new)
-    )
     versions = _differences(_versions(base.fingerprint), _versions(new.fingerprint), sides)
-    return (*versions, *_differences(before, after, sides))
+    return (*versions, *_differences(base.environment, new.environment, sides))
 
 
 def _machine(fingerprint: Fingerprint | None) -> dict[str, str]:
@@ -89,7 +84,7 @@ def _devices(bindings: Iterable[Binding]) -> dict[str, str]:
 
 
 def _differences(
-    before: Mapping[str, str], after: Mapping[str, str], sides: Sides = SIDES
+    before: Mapping[str, str | None], after: Mapping[str, str | None], sides: Sides
 ) -> Iterator[str]:
     """Yield each key whose values differ, with both of them."""
     for key in dict.fromkeys((*before, *after)):
