@@ -31,6 +31,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from gpumap.judge.inconclusive import ENOUGH
+from gpumap.judge.limits import Outcome, verdict_on
 from gpumap.judge.phrases import (
     FEW,
     About,
@@ -49,7 +50,6 @@ from gpumap.units import counted, time_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.judge.limits import Outcome
     from gpumap.model import Estimate, Headline, Level, Report, Scaled, ScaleStep
 
 INCONCLUSIVE = ("few-samples", "wide-interval", "cpu-contention")
@@ -161,8 +161,6 @@ def _others(steps: Sequence[ScaleStep]) -> float:
 
 def reaches(scaling: Scaling, least: float, gain: Estimate) -> Outcome:
     """Return whether a speed-up reaches a limit; others on the cores can be why not."""
-    from gpumap.judge.limits import verdict_on
-
     result = verdict_on(">=", least, gain)
     return "inconclusive" if (result, scaling.cause) == ("fail", "cpu-contention") else result
 
