@@ -35,8 +35,10 @@ from gpumap.model import Report, Verdict, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpumap.judge.pairs import Change, Changing, Pair, Unpaired
+    from gpumap.judge.pairs import Change, Changing, Outcome, Pair, Unpaired
     from gpumap.model import Measurement, VerdictReason, VerdictWord
+
+    Answer = tuple[VerdictWord, VerdictReason | None]  # a verdict, and why it is no plain pass
 
 RULE = "base"
 DRIFT = 2.0  # thresholds by which a device may be slower whose work surely is not
@@ -191,7 +193,7 @@ class _Judge:
         """Return the verdict on a metric, with new over base and the reason for it."""
         raw = pair.change(self._level)
         relative = pair.change(self._level, relative=True)
-        word, reason = self._answer(pair, raw)
+        word, reason = self._answer(pair, raw, passing(relative, self._threshold))
         decisive = {"impossible": None, "cpu-times": relative}.get(reason or "", raw)
         return Verdict(
             RULE,
@@ -206,25 +208,25 @@ class _Judge:
             relative=relative.ratio if relative and pair.controlled else None,
         )
 
-    def _answer(self, pair: Pair, raw: Change | None) -> tuple[VerdictWord, VerdictReason | None]:
-        """Return the verdict on a metric, and the reason if it is no pass."""
+    def _answer(self, pair: Pair, raw: Change | None, by_control: Outcome) -> Answer:
+        """Return the verdict on a metric, by what it is relative to its control too."""
         if (unlike := _unlike(pair)) is not None:
             return "inconclusive", unlike
-        alarm = self._alarm(pair, raw)
+        alarm = self._alarm(pair, raw, by_control)
         if alarm is not None and pair.contended and not self._takes_more_cpu(pair):
             return "inconclusive", "cpu-contention"
         if alarm is not None:
             return alarm
-        return self._passed(pair, raw) if raw is not None else ("inconclusive", "few-samples")
+        if raw is None:
+            return "inconclusive", "few-samples"
+        return self._passed(pair, raw, by_control)
 
-    def _alarm(
-        self, pair: Pair, raw: Change | None
-    ) -> tuple[VerdictWord, VerdictReason | None] | None:
+    def _alarm(self, pair: Pair, raw: Change | None, by_control: Outcome) -> Answer | None:
         """Return that a metric became slower, and why; None where it is no alarm."""
         if (pair.id, pair.metric, True) in self._alarmed:
             return "regression", "work-slower"
         alarmed = (pair.id, pair.metric, False) in self._alarmed
-        if raw is None or not alarmed or self._drifted(pair, raw):
+        if raw is None or not alarmed or self._drifted(pair, raw, by_control):
             return None
         return "regression", "device-slower" if pair.controlled else None
 
@@ -233,26 +235,22 @@ class _Judge:
         change = pair.change_of_cpu(self._level)
         return change is not None and change.low > math.log(1.0 + self._threshold)
 
-    def _drifted(self, pair: Pair, raw: Change) -> bool:
+    def _drifted(self, pair: Pair, raw: Change, by_control: Outcome) -> bool:
         """Return whether the device alone is slower, by no more than one drifts between runs."""
-        return pair.controlled and self._near(pair, raw) and self._passes_relative(pair)
+        return pair.controlled and self._near(pair, raw) and by_control != "inconclusive"
 
     def _near(self, pair: Pair, raw: Change) -> bool:
         """Return whether a metric looks as fast as it must be; with a control it may drift."""
         most = DRIFT if pair.controlled else 1.0
         return raw.value < math.log(1.0 + most * self._threshold)
 
-    def _passes_relative(self, pair: Pair) -> bool:
-        relative = pair.change(self._level, relative=True)
-        return passing(relative, self._threshold) != "inconclusive"
-
-    def _passed(self, pair: Pair, raw: Change) -> tuple[VerdictWord, VerdictReason | None]:
+    def _passed(self, pair: Pair, raw: Change, by_control: Outcome) -> Answer:
         """Return the word for a metric that is no alarm, and why it is no pass, or a close one."""
         word, limit = passing(raw, self._threshold), math.log(1.0 + self._threshold)
         if word != "inconclusive":
             return word, None
         shared = pair.controlled and pair.disturbed
-        if (shared or self._near(pair, raw)) and self._passes_relative(pair):
+        if (shared or self._near(pair, raw)) and by_control != "inconclusive":
             return "pass", "cpu-times" if pair.metric == SPEEDUP else "device-unclear"
         short = raw.low > limit and pair.change(self._strictest) is None  # among so many metrics
         return word, "few-samples" if short else "wide-interval"
