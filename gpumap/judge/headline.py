@@ -60,8 +60,10 @@ def headline(report: Report, question: Question) -> Headline:
     """Return the headline of a finished report: the answer to what its command is asked."""
     from gpumap.judge.doubts import failed
 
+    wrong = any(problem.diagnostic.entry for problem in report.errors)  # in the map
+    answers = report.exit_code in _ANSWERS or wrong or question.answered(report, report.result)
     best = _not_measured(report)
-    if best is None and (report.exit_code in _ANSWERS or _answered(report, question)):
+    if best is None and answers:
         best = question.answer(report, report.result)
     best = best or failed(report) or _first_error(report, question.done)
     if best.level == "good" and report.exit_code != 0:
@@ -79,12 +81,6 @@ def _not_measured(report: Report) -> Headline | None:
         why = report.errors[0].diagnostic.message if report.errors else "nothing was measured"
         return answer(report, "untrusted", (f"Skipped (--if-absent=skip): {sentence(why)}",))
     return None
-
-
-def _answered(report: Report, question: Question) -> bool:
-    """Return whether a command answers whatever the exit code is: also of a map with errors."""
-    wrong = any(problem.diagnostic.entry for problem in report.errors)
-    return wrong or question.answered(report, report.result)
 
 
 def measured(report: Report, of_bench: AnswerOf) -> Headline:
