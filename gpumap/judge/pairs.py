@@ -216,8 +216,7 @@ def comparable(report: Report) -> list[Row]:
     """Return the rows of a report that may be judged."""
     found: list[Row] = []
     rows = {row.case.id: row for row in report.measurements if not row.case.is_control}
-    requested = {id_: row for id_, row in rows.items() if not row.case.swept}
-    chosen = requested or rows
+    chosen = {id_ for id_, row in rows.items() if not row.case.swept} or rows.keys()
     for group in _groups(report.measurements):
         sound = (row for row in group if row.case.is_control and row.status == "ok")
         controls = {_where(row): row for row in sound}
