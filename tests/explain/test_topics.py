@@ -117,6 +117,10 @@ def test_a_closed_list_has_a_topic_for_each_word_and_no_other(kind, listed):
     assert listed == names(kind)
 
 
+def test_each_reason_of_a_verdict_has_a_text():
+    assert set(DEFS["Verdict"]["properties"]["reason"]["anyOf"][0]["enum"]) == {*texts("reasons")}
+
+
 columns = ([getattr(c, "name", c) for c in spec.columns] for spec in registry.every())
 LISTS = (("copy", "on", *copies._MODEL, copies._HALF), models.BREAK_EVENS,
          *verdicts.COLUMNS.values(), *columns, *watched.COLUMNS.values(),
