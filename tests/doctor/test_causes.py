@@ -1,6 +1,5 @@
 """Causes that no command line can plant here: captured systems, NVML's answers, exact bounds."""
 
-import math
 import os
 import re
 import tomllib
@@ -99,32 +98,26 @@ def test_what_nvml_answers(name, answers, code):
     assert code != "GM215" or "97% of the time: pid 7 python train.py" in found.findings[0].text
 
 
-@pytest.mark.parametrize(("kind", "variables", "usable", "found"), [
-    (model.Kind.ROCM, {"HIP_VISIBLE_DEVICES": "3"}, True, ["GM204"]),
-    (model.Kind.ROCM, {"ROCR_VISIBLE_DEVICES": "3", "HIP_VISIBLE_DEVICES": "3"}, True, ["GM204"]),
-    (model.Kind.ROCM, {"ZE_AFFINITY_MASK": "3"}, True, ["GM219"]),
-    (model.Kind.XPU, {"ZE_AFFINITY_MASK": "3"}, True, ["GM204"]),
-    (model.Kind.XPU, {"ZE_AFFINITY_MASK": "3"}, False, ["GM209"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "variables", "usable", "found"), TABLES["hidden_by_numbers_alone"]
+)
 def test_a_variable_that_hides_devices_with_numbers_alone(
     monkeypatch, kind, variables, usable, found
 ):
     """It is a cause where a library was there to be told by it; without one, that lacks."""
+    kind = model.Kind(kind)
     monkeypatch.setitem(DEFAULTS, kind, ("torch",))
     lack = {} if usable else {"lack": "no-library", "reason": "not installed", "fix": "x"}
     name = replace(absent(f"{kind}1"), kind=kind)
     evidence = known(name, variables=variables, probes=(model.Probe("torch", usable, **lack),))
-    assert codes(evidence)[:1] == found
+    assert codes(evidence)[0] == found
 
 
 @pytest.mark.parametrize("requested", ["cpu", "cpu0", "cpu3", "cpu4", "cpu9"])
-@pytest.mark.parametrize(("why", "found"), [
-    ({"code": "crashed"}, "GM203"), ({"code": "no-answer"}, "GM202"),
-    ({"lack": "unloadable"}, "GM210"), ({}, "GM219"),
-])  # fmt: skip
+@pytest.mark.parametrize(("why", "found"), TABLES["no_device"])
 def test_no_name_without_a_device_is_used(requested, why, found):
     """A core, too: what was requested to drive it may fail, and the core be there."""
-    probes = (model.Probe("torch", usable=False, reason="x", fix="y", **why),)
+    probes = (model.Probe("torch", usable=False, reason="x", fix="y", **(why or {})),)
     lost = Diagnostic("absent", "torch: x")
     number = int(requested[3:]) if requested[3:] else None
     name = MapName("a", requested, model.Kind.CPU, number, None, lost)
@@ -134,17 +127,14 @@ def test_no_name_without_a_device_is_used(requested, why, found):
     assert {found, "GM301" if number == SMALL.online else found} & {*codes(evidence)}
 
 
-@pytest.mark.parametrize(("code", "figures", "found"), [
-    ("hangs", {}, "hangs"), ("crashes", {}, "crashes"), ("wrong-data", {}, "wrong-data"),
-    ("probe-failed", {}, "probe-failed"), ("cannot-tell", {}, None), ("no-time", {}, None),
-    ("serialised", {"speedup": seconds(1.0)}, None), (None, {"speedup": seconds(1.9)}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(("code", "figures", "found"), TABLES["at_once"])
 def test_what_fails_with_all_devices_at_once_is_each_ones(code, figures, found):
     """None of them passes, as in preflight; a limit of their speed is no failure of any."""
     devices = (model.Binding("a", GPU), model.Binding("b", replace(GPU, id="cuda:1")))
     names = [named(), named(devices[1].device, "b")]
     results = [StepResult("costs", one.name, None, None, "") for one in devices]
-    together = StepResult("all-at-once", None, None, code, "x", figures)
+    figures = {name: seconds(value) for name, value in (figures or {}).items()}
+    together = StepResult("all-at-once", None, None, code or None, "x", figures)
     every = with_results(known(*names), devices, [*results, together]).names
     assert [n.failure and n.failure.code for n in every] == [found] * 2
 
@@ -241,48 +231,23 @@ def test_a_cause_is_found_by_its_code_and_its_word():
     assert [page.name for page in pages() if set(page.fix.split()) & templates] == []
 
 
-FLOAT64 = {"floatX": Setting("float64", "THEANO_FLAGS")}
-
-
-def measured(theano=None, **figures):
+def seen(*, float64=False, busy=None, free=None, quota=None, taken=None, **figures):
+    """Return evidence on one name of which nothing is wrong but by these facts and intervals."""
     found = {name: model.Estimate(low, low, high, "s") for name, (low, high) in figures.items()}
-    return known(named(figures=found), theano=theano or {})
+    card = replace(GPU, memory_total=1 << 34, memory_free=free) if free else GPU
+    return known(
+        named(CORE if quota or taken else card, figures=found),
+        topology=replace(SMALL, quota=quota),
+        theano={"floatX": Setting("float64", "THEANO_FLAGS")} if float64 else {},
+        nvidia=nvidia(busy=busy) if busy else Health(),
+        others=Others(taken, 4, ()) if taken else None,
+    )
 
 
-def busy(share):
-    return known(named(), nvidia=nvidia(busy=share))
-
-
-def free(nbytes):
-    return known(named(replace(GPU, memory_total=1 << 34, memory_free=nbytes)))
-
-
-def quota(cores):
-    return known(named(CORE), topology=replace(SMALL, quota=cores))
-
-
-def taken(cores):
-    return known(named(CORE), others=Others(cores, 4, ()))
-
-
-BELOW = math.nextafter(1e-3, 0.0)
-
-
-@pytest.mark.parametrize(("code", "beyond", "within"), [
-    ("GM401", measured(launch=(1e-3, 1.0)), measured(launch=(BELOW, 1.0))),
-    ("GM405", measured(waiting=(1e-3, 1.0)), measured(waiting=(BELOW, 1.0))),
-    ("GM403", measured(setup=(10.0, 99.0)), measured(setup=(9.99, 99.0))),
-    ("GM402", measured(bandwidth=(1e8, 0.999e9)), measured(bandwidth=(1e8, 1e9))),
-    ("GM406", measured(product=(2.1e-3, 3e-3), host_product=(1e-3, 2e-3)),
-     measured(product=(2e-3, 3e-3), host_product=(1e-3, 2e-3))),
-    ("GM407", measured(FLOAT64, product=(1e-3, 1.2e-3), double=(4.9e-3, 6e-3)),
-     measured(FLOAT64, product=(1e-3, 1.2e-3), double=(4.8e-3, 6e-3))),
-    ("GM215", busy(0.101), busy(0.1)), ("GM213", free(74_999_999), free(75_000_000)),
-    ("GM302", quota(0.99), quota(1.0)), ("GM303", taken(0.5), taken(0.49)),
-])  # fmt: skip
+@pytest.mark.parametrize(("code", "beyond", "within"), TABLES["bounds"])
 def test_a_cause_begins_beyond_its_bound(code, beyond, within):
     """Where the interval reaches back to it, the figure may be that of a sound device."""
-    assert (codes(beyond), codes(within)) == ([code], [])
+    assert (codes(seen(**beyond)), codes(seen(**within))) == ([code], [])
 
 
 @pytest.mark.parametrize("value", ["Yes", "yes", "No", "1", ""])

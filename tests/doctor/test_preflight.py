@@ -12,6 +12,7 @@ import pytest
 from commands.scripts import script
 from machine.trees import Sketch
 from nvml_library import Library, NvmlError
+from tables import table
 
 from gpumap.backends import load
 from gpumap.backends.base import Host
@@ -27,6 +28,7 @@ from gpumap.machine.topology import Tree, read
 from gpumap.model import Binding, Device, DeviceRef, FitnessCheck, Kind, LinkState, worst
 from gpumap.model.io import plain
 
+TABLE = table(__file__)
 FAST = {"latency": 5e-6, "rate": 1e9}
 NOISY = {**FAST, "noise": 0.01, "launch": 1e-7}
 
@@ -63,19 +65,12 @@ def bad(checks):
     return {(c.what, c.name, c.other): c.fitness for c in checks if c.fitness != "fit"}
 
 
-@pytest.mark.parametrize(("devices", "found"), [
-    ([{}, {"rate": FAST["rate"] / 3}, {}], {("siblings", "dev1", None): "unfit"}),
-    ([{}, {"fault": "wrong-product"}], {("product", "dev1", None): "wrong-data"}),
-    ([{}, {"fault": "flip"}], {("download", "dev1", None): "wrong-data"}),
-    ([{}, {"fault": "flip", "fault_in": "copy"}, {}], {("pair", "dev1", "dev0"): "wrong-data"}),
-    ([{"fault": "lost", "fault_after": 0}, {}], {("upload", "dev0", None): "unfit"}),
-])  # fmt: skip
-def test_a_known_failure_is_named(scripted, devices, found):
-    checks = screened(*scripted(*devices))
-    assert found.items() <= bad(checks).items()
+@pytest.mark.parametrize("row", TABLE["known"])
+def test_a_known_failure_is_named(scripted, row):
+    checks = screened(*scripted(*row["devices"]))
+    assert bad(checks)[row["what"], row["name"], row.get("other")] == row["fitness"]
     verdicts = {name: worst(each) for name, each in by_name(checks).items()}
-    named = [name for name, verdict in verdicts.items() if verdict != "fit"]
-    assert named == [name for _, name, _ in found]
+    assert [name for name, verdict in verdicts.items() if verdict != "fit"] == [row["name"]]
 
 
 def test_a_device_that_failed_takes_no_other_step(scripted):
@@ -145,38 +140,32 @@ GPU = Device(
     "GPU-1a2b", memory_total=141 * 2**30, driver="580.65",
     facts={"link_width": 16, "max_link_generation": 5},
 )  # fmt: skip
-ANSWERS = {
-    "DeviceGetHandleByIndex 0": 0, "DeviceGetCount": 1, "SystemGetDriverVersion": "580.65.06",
-    "DeviceGetName": "NVIDIA H200", "DeviceGetPciInfo": SimpleNamespace(busId="00000000:9D:00.0"),
-    "DeviceGetMigMode": [0, 0],
-    "DeviceGetEccMode": [1, 1], "DeviceGetTotalEccErrors": 0,
-    "DeviceGetRemappedRows": [0, 0, 0, 0], "DeviceGetPowerManagementLimit": 700_000,
-    "DeviceGetPowerManagementDefaultLimit": 700_000, "DeviceGetCurrentClocksThrottleReasons": 0,
-    "DeviceGetComputeRunningProcesses_v3": [],
-}  # fmt: skip
 NOTHING = Requirements()
 NO_TREE = Tree(Path("/nowhere"))
 
 
+def answered(value):
+    """Return what NVML answers: an error by its number, and a structure by its fields."""
+    if isinstance(value, list):
+        return [answered(each) for each in value]
+    if isinstance(value, dict):
+        return NvmlError(value["status"]) if "status" in value else SimpleNamespace(**value)
+    return value
+
+
 def examined(log=(), required=NOTHING, links=None, why=None, **answers):
-    gpus = nvml.health(Library({**ANSWERS, **answers}))
-    known = Health(None, gpus, xids=xids(log), log=why)
-    return list(health.checks([Binding("dev0", GPU)], known, links or {}, required, NO_TREE))
+    given = {query: answered(value) for query, value in (TABLE["answers"] | answers).items()}
+    known = Health(None, nvml.health(Library(given)), xids=xids(map(XID.format, log)), log=why)
+    links = {card: LinkState(**link) for card, link in (links or {}).items()}
+    return list(health.checks([Binding("dev0", GPU)], known, links, required, NO_TREE))
 
 
 XID = "6,1,2,-;NVRM: Xid (PCI:0000:9d:00): {}, pid=1, name=python"
-OTHER = SimpleNamespace(pid=os.getppid(), usedGpuMemory=71 * 2**30)
+OTHER = {"pid": os.getppid(), "usedGpuMemory": 71 * 2**30}
 
 
 @pytest.mark.parametrize(("what", "seen", "given"), [
-    ("ecc", "3 uncorrected", {"DeviceGetTotalEccErrors": 3}),
-    ("remapped-rows", "waits for a reset", {"DeviceGetRemappedRows": [0, 1, 1, 0]}),
-    ("power", "limit 500 W of 700 W", {"DeviceGetPowerManagementLimit": 500_000}),
-    ("throttle", "hardware slowdown", {"DeviceGetCurrentClocksThrottleReasons": 0x8}),
-    ("processes", "(71.0 GiB)", {"DeviceGetComputeRunningProcesses_v3": [OTHER]}),
-    ("xid", "Xid 79", {"log": (XID.format(79), XID.format(31))}),
-    ("driver", "fallen off the bus", {"DeviceGetHandleByIndex 0": NvmlError(15)}),
-    ("link", "8 of 16 lanes", {"links": {"cuda:0": LinkState(width=8, max_width=16)}}),
+    *TABLE["unfit"], ("processes", "(71.0 GiB)", {"DeviceGetComputeRunningProcesses_v3": [OTHER]}),
 ])  # fmt: skip
 def test_a_card_that_is_not_well_is_unfit_and_says_why(what, seen, given):
     check = next(check for check in examined(**given) if check.fitness != "fit")
@@ -185,32 +174,21 @@ def test_a_card_that_is_not_well_is_unfit_and_says_why(what, seen, given):
     assert check.fix
 
 
-@pytest.mark.parametrize(("given", "whats"), [
-    ({"DeviceGetTotalEccErrors": NvmlError(999)}, {"ecc"}),
-    ({"DeviceGetRemappedRows": NvmlError(4)}, {"remapped-rows"}),
-    ({"DeviceGetComputeRunningProcesses_v3": NvmlError(4)}, {"processes"}),
-    ({"DeviceGetCurrentClocksThrottleReasons": NvmlError(4)}, {"throttle"}),
-    ({"why": "Operation not permitted"}, {"xid"}),
-    # a process of the host, whose number a container does not show
-    ({"DeviceGetComputeRunningProcesses_v3": [SimpleNamespace(pid=2**22 + 1, usedGpuMemory=1)]},
-     {"processes"}),
-])  # fmt: skip
-def test_what_cannot_be_read_is_no_pass(given, whats):
+@pytest.mark.parametrize(("given", "what"), TABLE["unread"])
+def test_what_cannot_be_read_is_no_pass(given, what):
     checks = examined(**given)
-    assert {check.what for check in checks if check.fitness == "cannot-tell"} == whats
+    assert [check.what for check in checks if check.fitness == "cannot-tell"] == [what]
 
 
 def test_what_a_card_does_not_have_is_no_item():
     """A card without ECC has no counter of it; and a program's own Xid is no fault of the card."""
-    checks = examined((XID.format(31),), DeviceGetTotalEccErrors=NvmlError(3))
+    checks = examined((31,), DeviceGetTotalEccErrors={"status": 3})
     sound = {"driver", "remapped-rows", "power", "xid", "throttle", "processes"}
     assert {check.what for check in checks} == sound
     assert {check.fitness for check in checks} == {"fit"}
 
 
-@pytest.mark.parametrize(("text", "fitness"), [
-    ("ue: 0\nce: 4\n", "fit"), ("ue: 2\nce: 0\n", "unfit"), (None, "cannot-tell"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "fitness"), TABLE["of_amd"])
 def test_errors_that_amdgpu_counts(tmp_path, text, fitness):
     files = {} if text is None else {"ras/umc_err_count": text}
     Sketch(tmp_path).pci("0000:9d:00.0", **files)
@@ -247,21 +225,9 @@ def required(tmp_path, text):
     return Requirements.of(None, path)
 
 
-REQUIRED = {
-    "memory": ('memory = "141GB"', 'memory = "200GB"'),
-    "driver-version": ('driver = "580.65"', 'driver = "580.66"'),
-    "link-width": ("link_width = 16", "link_width = 32"),
-    "link-generation": ("link_generation = 5", "link_generation = 6"),
-    "power-limit": ("power_limit = 700", "power_limit = 700.5"),
-    "mig": ("mig = false", "mig = true"),
-    "ecc-mode": ("ecc = true", "ecc = false"),
-    "model": ('model = "h200"', 'model = "H100"'),
-}
-
-
-@pytest.mark.parametrize("what", REQUIRED)
+@pytest.mark.parametrize("what", TABLE["required"])
 def test_what_is_required_of_a_device(tmp_path, what):
-    met, missed = (required(tmp_path, text) for text in REQUIRED[what])
+    met, missed = (required(tmp_path, text) for text in TABLE["required"][what])
     assert {check.fitness for check in examined(required=met)} == {"fit"}
     found = {check.what: check.fitness for check in examined(required=missed)}
     assert {key for key, fitness in found.items() if fitness != "fit"} == {what}
@@ -273,12 +239,7 @@ def test_a_device_that_tells_nothing_does_not_have_what_is_required(tmp_path):
     assert {fitness for _, fitness, _ in items} == {"cannot-tell"}
 
 
-@pytest.mark.parametrize(("expect", "name", "fitness"), [
-    ("8xH200", "NVIDIA H200", "missing"), ("7xh200", "NVIDIA H200", "fit"),
-    ("7xcuda", "NVIDIA H200", "fit"), ("1xH100", "NVIDIA H200", "missing"),
-    ("1xH200", "NVIDIA GH200 480GB", "missing"), ("7xA100", "NVIDIA A100-SXM4-80GB", "fit"),
-    ("1xA10", "NVIDIA A100-SXM4-80GB", "missing"), ("7", "any", "fit"), ("8", "any", "missing"),
-])  # fmt: skip
+@pytest.mark.parametrize(("expect", "name", "fitness"), TABLE["counted"])
 def test_devices_of_a_model_are_counted_once_by_a_whole_word(expect, name, fitness):
     """Seven devices, and an eighth name for one of them."""
     devices = [Device(f"cuda:{n}", Kind.CUDA, DeviceRef(Kind.CUDA, n), name, "torch")
@@ -300,21 +261,9 @@ def test_cores_are_used_within_the_limit(gpumap):
     assert (answer.code, {check["fitness"] for check in found}) == (0, {"fit"})
 
 
-STUCK = """
-import subprocess
-import sys
-import time
-from gpumap import cli
-from gpumap.app.preflight import _Preflight
-_Preflight._bindings = lambda self: time.sleep(60)
-raise SystemExit(cli.main(["preflight", "a->cpu0", "--within", "5s", "--format", "json",
-                           "--inconclusive", "pass"]))
-"""
-
-
 def test_a_run_that_is_stuck_ends_at_its_limit_and_is_no_pass(tmp_path):
     """By 5, as all that cannot be told; not even where that may pass."""
-    done = subprocess.run([sys.executable, "-c", STUCK], cwd=tmp_path, capture_output=True,
+    done = subprocess.run([sys.executable, "-c", TABLE["stuck"]], cwd=tmp_path, capture_output=True,
                           text=True, timeout=60, check=False)  # fmt: skip
     (error,) = json.loads(done.stdout)["errors"]
     assert (done.returncode, error["diagnostic"]["code"], error["exit"]) == (5, "timeout", 5)

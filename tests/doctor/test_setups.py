@@ -34,6 +34,7 @@ class Plant:
 
 
 PLANTS = {name: Plant(**row) for name, row in tables.table(__file__, "plants").items()}
+THEANO = tables.table(__file__)
 
 
 def asked(gpumap, plant, stubs):
@@ -94,22 +95,11 @@ def test_without_a_map_and_a_gpu_nothing_is_unused(gpumap, stubs, setting):
     assert report["map"]["source"] == "default"
 
 
-@pytest.mark.parametrize(("plant", "found"), [
-    (Plant("", (), [{}, {}], {"THEANO_FLAGS": "device=cuda1,floatX=float32"}), [("cuda1", None)]),
-    (Plant("", (), [{}, {}], files={"~/.theanorc": "[global]\ndevice = cuda1\n"}),
-     [("cuda1", None)]),
-    # ConfigParser gives its names in small letters
-    (Plant("", (), [{"double": 32}], {"THEANO_FLAGS": "contexts=dev0->cuda0"},
-           {"~/.theanorc": "[global]\nfloatX = float32\n"}), [("cuda0", None)]),
-    (PLANTS["lost name"], [("cuda0", "GM115"), ("cuda1", None)]),  # those after it are not
-    # an old name is examined as that device: no core, of which no one spoke, is called unused
-    (Plant("", (), [{}, {}], {"THEANO_FLAGS": "device=gpu1"}), [("cuda1", "GM105")]),
-    (Plant("", (), [{}, {}], {"THEANO_FLAGS": "device=gpu"}), [("cuda", "GM105")]),
-], ids=["device", "device in a file", "floatX in a file", "lost name", "old", "bare"])  # fmt: skip
-def test_what_theanos_settings_use(gpumap, stubs, plant, found):
-    _, report = asked(gpumap, plant, stubs)
-    every = [(one["requested"], first(one)) for one in report["diagnoses"]]
-    assert every == found
+@pytest.mark.parametrize("name", THEANO)
+def test_what_theanos_settings_use(gpumap, stubs, name):
+    found, row = THEANO[name]["found"], {k: v for k, v in THEANO[name].items() if k != "found"}
+    _, report = asked(gpumap, Plant(**row) if row else PLANTS[name], stubs)
+    assert [[one["requested"], first(one)] for one in report["diagnoses"]] == found
 
 
 def test_a_core_that_is_not_for_this_process(gpumap):

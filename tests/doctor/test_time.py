@@ -7,7 +7,9 @@ import subprocess
 import time
 
 import pytest
+from commands.scripts import script
 from shell import until
+from tables import table
 from test_causes import known, named
 
 from gpumap.backends.probe import Ended
@@ -15,8 +17,7 @@ from gpumap.doctor import screening
 from gpumap.doctor.gather import with_results
 from gpumap.model import Binding, Device, DeviceRef, Kind
 
-SOUND = "latency = 5e-6\nlaunch = 5e-6\nrate = 1e12\n"
-HANGING = f'[[device]]\nref = "cuda0"\n{SOUND}fault = "hang"\n[[device]]\nref = "cuda1"\n{SOUND}'
+HANGING = script({"fault": "hang"}, {}, latency=5e-6, launch=5e-6, rate=1e12, bandwidth=1e11)
 STEPS = ("open", "upload", "download", "product", "costs")
 
 
@@ -64,17 +65,9 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
     return [failure and failure.code for failure in failures]
 
 
-HANGS, NO_TIME = "hangs", "no-time"
-
-
-@pytest.mark.parametrize(("seconds", "names", "hanging", "takes", "waits", "expected"), [
-    # cut off before it could be told from a slow driver: not examined, and not seen to hang
-    (2.0, "a", "a", 0.0, 0.0, [NO_TIME]), (20.0, "a", "a", 0.0, 0.0, [HANGS]),
-    (20.0, "abcd", "ab", 0.0, 0.0, [HANGS, HANGS, None, None]),
-    (20.0, "abc", "", 7.5, 0.0, [None, None, NO_TIME]),
-    (20.0, "ab", "", 15.0, 0.8, [None, NO_TIME]),  # on a busy machine nothing hangs
-    (20.0, "a", "a", 0.0, 0.9, [NO_TIME]), (20.0, "a", "a", 0.0, 0.3, [HANGS]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seconds", "names", "hanging", "takes", "waits", "expected"), table(__file__)["hanging"]
+)
 def test_what_hangs_leaves_the_others_their_time(
     monkeypatch, seconds, names, hanging, takes, waits, expected
 ):
