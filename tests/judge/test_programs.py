@@ -4,16 +4,17 @@ import re
 
 import pytest
 from report.made_reports import device
+from tables import table
 
 from gpumap import model
 from gpumap.engine.estimates import located, ratio
 from gpumap.judge import scaling, traces
 from gpumap.judge import uses as judge_uses
 
+TABLE = table(__file__)
 ONE = (2.0, 2.0)  # seconds of a run, and what its core worked
 NOISE = (1.0, 1.005, 0.995, 1.01, 0.99, 1.002)
 GOOD = model.Use("dev0", "cuda:0", "used", busy=0.93)
-HALF = model.Use("dev0", "cuda:0", "used", busy=0.39)
 
 
 LOST = ("start", "serial", "uneven", "idle")  # seconds of a run
@@ -43,38 +44,9 @@ def limited(*args, ranks=False, weak=False, **others):
     return scaling.judge_scaling(("x",), steps, ranks=ranks, weak=weak)
 
 
-@pytest.mark.parametrize(("cause", "args", "others"), [
-    ("scales", (2, 1.03, 2.04), {}),
-    ("scales", (2, 1.03, 2.04), {"foreign": 0.5}),  # others had cores, and it was fast enough
-    ("scales", (2, 0.9, 1.8), {}),  # more than twice: caches
-    ("busy-no-faster", (2, 1.9, 3.7), {}),
-    ("busy-no-faster", (2, 2.4, 4.8), {}),  # slower than one
-    ("start-up", (2, 1.6, 2.05), {"start": 1.1}),
-    ("start-up", (2, 1.6, 2.05), {"start": 1.1, "uneven": 0.1, "ranks": True}),
-    ("one-at-a-time", (2, 2.0, 2.0), {"serial": 1.9, "shares": (0.6, 0.4)}),  # a lock
-    ("one-at-a-time", (2, 2.0, 2.0), {"serial": 2.0, "shares": (1.0, 0.0)}),
-    ("one-at-a-time", (2, 2.0, 2.0), {"serial": 1.8, "start": 0.1}),  # a start that is nothing
-    ("idle-names", (3, 1.05, 2.05), {"shares": (1.0, 0.95, 0.0)}),
-    ("uneven-work", (2, 1.5, 2.1), {"uneven": 0.9}),
-    ("uneven-work", (2, 1.5, 2.1), {"uneven": 0.9, "worked": (1.4, 1.04), "ranks": True}),
-    ("waits", (2, 1.5, 2.1), {"uneven": 0.9, "worked": (1.4, 1.06), "ranks": True}),  # as much
-    ("waits", (2, 1.5, 2.1), {"uneven": 0.9, "worked": (1.4, 0.99), "ranks": True}),  # too little
-    ("waits", (2, 2.0, 1.2), {"idle": 1.2}),
-    ("communication", (2, 2.0, 2.2), {"idle": 0.9, "ranks": True}),
-    ("waits", (2, 1.3, 2.1), {"start": 0.1, "idle": 0.05, "serial": 0.1}),  # a little of all
-    ("few-looks", (2, 2.0, 2.0), {"serial": 1.9, "looks": 19}),
-    ("not-seen", (2, 2.0, None), {}),
-    ("cpu-contention", (2, 2.0, 2.0), {"foreign": 0.5}),
-    # others count from a tenth of all cores: of two in 2 s these are 4 s
-    ("one-at-a-time", (2, 2.0, 2.0), {"serial": 1.9, "foreign": 0.39, "noise": (1.0,) * 6}),
-    ("cpu-contention", (2, 2.0, 2.0), {"serial": 1.9, "foreign": 0.41, "noise": (1.0,) * 6}),
-    ("few-samples", (2, 1.0, 2.0), {"noise": NOISE[:5]}),
-    ("cpu-contention", (2, 1.0, 2.0), {"noise": NOISE[:5], "foreign": 0.5}),
-    ("wide-interval", (2, 1.3, 2.0), {"noise": (1, 0.7, 1.5, 1, 0.8, 1.3)}),
-    ("wide-interval", (2, 1.05, 2.0), {"noise": (1, 0.7, 1.5, 1, 0.8, 1.3)}),
-])  # fmt: skip
+@pytest.mark.parametrize(("cause", "args", "others"), TABLE["causes"])
 def test_one_cause_is_found_by_elimination(cause, args, others):
-    found = limited(*args, **others)
+    found = limited(*args, **(others or {}))
     assert found.cause == cause
     assert re.fullmatch(r"[A-Z].*\.", scaling.sentence(found))
     assert "{" not in scaling.sentence(found)
@@ -87,14 +59,9 @@ def test_where_the_work_grows_with_the_names_equal_times_are_the_same_work():
     assert limited(2, 4.0, 8.0, weak=True).growth == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize(("args", "others", "said"), [
-    # a start that each rank makes is no memory bandwidth: from outside both are more work
-    ((2, 1.9, 3.7), {}, "work that each rank repeats (imports, compiling)"),
-    ((2, 1.5, 2.1), {"uneven": 0.9, "worked": (1.4, 1.01)},
-     "dev0 worked 1.40 s, dev1 1.01 s; at the end one"),
-])  # fmt: skip
+@pytest.mark.parametrize(("args", "others", "said"), TABLE["said_of_ranks"])
 def test_ranks_are_told_of_what_ranks_do(args, others, said):
-    assert said in scaling.sentence(limited(*args, ranks=True, **others))
+    assert said in scaling.sentence(limited(*args, ranks=True, **(others or {})))
 
 
 def test_a_count_whose_run_failed_has_no_cause():
@@ -118,16 +85,9 @@ def said(*uses, elapsed=42.0):
     return level, " ".join(text)
 
 
-@pytest.mark.parametrize(("uses", "level", "text"), [
-    ([GOOD], "good", "The device was used: dev0 93 % of 42.0 s."),
-    ([HALF], "below", "The device was used: dev0 39 % of 42.0 s."),
-    ([GOOD, model.Use("dev1", "cuda:1", "not-used", busy=0.0)], "below",
-     "dev1 was not used. Busy: dev0 93 % of 42.0 s."),
-    ([model.Use(f"dev{n}", f"cuda:{n}", "not-used") for n in range(8)], "below",
-     "8 devices were not used."),
-])  # fmt: skip
+@pytest.mark.parametrize(("uses", "level", "text"), TABLE["answers"])
 def test_the_answer_names_what_was_not_used_first(uses, level, text):
-    assert said(*uses) == (level, text)
+    assert said(*(model.Use(**use) for use in uses)) == (level, text)
 
 
 @pytest.mark.parametrize("why", sorted(judge_uses.texts("unseen")))
@@ -155,7 +115,7 @@ def trace(*events, names=None):
 
 
 def busy(found):
-    return {each.device: (each.seconds, each.share) for each in found.busy}
+    return {each.device: [each.seconds, each.share] for each in found.busy}
 
 
 def test_every_event_is_counted_once():
@@ -173,23 +133,7 @@ def test_every_event_is_counted_once():
     assert found.moved == 48
 
 
-NONE = {"cuda:0": (0.0, None), "cuda:1": (0.0, None)}
-
-
-@pytest.mark.parametrize(("events", "found"), [
-    ([], NONE),
-    # a copy between devices keeps both busy
-    ([("a", 1, 2), ("a->b", 2, 4, "copy"), ("b", 4, 5)], {"cuda:0": (3.0, 0.75),
-     "cuda:1": (3.0, 0.75)}),
-    # a copy between two names of one device is of that one, once; in a pause it is idle
-    ([("a", 0, 2), ("c", 2, 3), ("a->c", 4, 5, "copy")], {"cuda:0": (4.0, 0.8),
-     "cuda:1": (0.0, 0.0)}),
-    # the host is listed where it did something
-    ([("a", 0, 1), ("cpu", 0, 2)], {"cuda:0": (1.0, 0.5), "cuda:1": (0.0, 0.0),
-     "host": (2.0, 1.0)}),
-    # a name of the map is a name first, whatever it looks like
-    ([("cpu->", 0, 2)], {"cuda:0": (2.0, 1.0), "cuda:1": (0.0, 0.0)}),
-])  # fmt: skip
+@pytest.mark.parametrize(("events", "found"), TABLE["busy"])
 def test_a_device_is_busy_while_any_name_of_it_is(events, found):
     """Every device of the map is listed."""
     names = {"a": 0, "b": 1, "c": 0, "cpu->": 0}
@@ -209,5 +153,5 @@ def test_what_a_device_cannot_tell_is_unknown():
         ("a", 1, 1.0), ("b", 2, None), ("b->a", 1, None),
     ]  # fmt: skip
     assert ([each.seconds for each in found.implicit], found.moved) == ([None], 8)
-    assert busy(found) == {"cuda:0": (None, None), "cuda:1": (None, None)}
+    assert busy(found) == {"cuda:0": [None, None], "cuda:1": [None, None]}
     assert (found.untimed, found.span) == (2, 3.0)

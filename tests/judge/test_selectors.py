@@ -67,27 +67,14 @@ def test_every_name_is_selected_as_ids_write_it(name):
 H200 = model.Device("gpu:0", model.Kind.CUDA, model.DeviceRef(model.Kind.CUDA, 0),
                     " NVIDIA H200 (rev. 1.0) ", "cupy", driver="580.65.06")  # fmt: skip
 ODD = replace(H200, name="A, B; [C] 50% = D", ref=model.DeviceRef(model.Kind.CUDA, 1), driver=None)
+CARDS = {"H200": H200, "another H200": H200, "odd": ODD}
 
 
-def on(*devices, name="many", **params):
-    bindings = tuple(model.Binding(f"dev{n}", each) for n, each in enumerate(devices))
-    return planned_case("dot", name, params or {"size": 64}, bindings, model.Work())
-
-
-@pytest.mark.parametrize(("keys", "devices", "meant"), [
-    ("model=NVIDIA H200 (rev. 1.0)", (H200,), True),
-    (" model = NVIDIA H200 (rev. 1.0) ", (H200, H200), True),
-    ("model=NVIDIA H200 (rev. 1.0)", (H200, ODD), False),  # it is of another model too
-    ("model=NVIDIA H200", (H200,), False),
-    ("model=NVIDIA H200 (rev. 1.0)", (), False),  # what the host does has no device
-    ("model=A%2c B%3b [C%5d 50% = D", (ODD,), True),
-    ("model=A%2c B%3b [C%5d 50%25 = D", (ODD,), True),
-    ("device=cuda0", (H200, ODD), False), ("driver=580.65.06", (ODD,), False),
-    ("driver=580.65.06", (H200, ODD), False),
-])  # fmt: skip
+@pytest.mark.parametrize(("keys", "devices", "meant"), TABLE["of_devices"])
 def test_a_selector_knows_the_devices_of_a_row(keys, devices, meant):
     """All of them: a row of two models is of none."""
-    case = on(*devices)
+    bindings = tuple(model.Binding(name, CARDS[name]) for name in devices)
+    case = planned_case("dot", "many", {"size": 64}, bindings, model.Work())
     found = selector_of(f"dot.many[{keys}].time")
     assert found.matches(Measurement(case, "ok")) == meant
 
