@@ -6,6 +6,7 @@ from statistics import median
 
 import pytest
 from reports import GOOD, MACHINE, control_row, noisy, report, row
+from tables import table
 
 from gpumap.engine.stopping import LAST
 from gpumap.engine.undisturbed import undisturbed
@@ -14,13 +15,12 @@ from gpumap.judge.compare import Terms, agreed, compare, early
 from gpumap.judge.pairs import joined
 from gpumap.model import Around, Estimate, Plan, Reason, Samples, replace
 
+TABLE = table(__file__)
+
 
 def only(base, new):
     (found,) = compare(base, new, 0.05)
     return found
-
-
-BROKEN = ("wrong-data", "internal", "timeout", "interrupted", "absent", "error", "skipped")
 
 
 def said(base, new):
@@ -28,8 +28,12 @@ def said(base, new):
     return found.verdict, found.reason
 
 
-def one(factor=1.0, *, machine=1.0, blocks=40, **others):
-    first = row("one", [0.01 * factor * machine] * blocks, **others)
+CHECKS = {"good": GOOD, "none": None, "failed": replace(GOOD, passed=False),
+          "other": replace(GOOD, method="bytes")}  # fmt: skip
+
+
+def one(factor=1.0, *, machine=1.0, blocks=40, check="good"):
+    first = row("one", [0.01 * factor * machine] * blocks, check=CHECKS[check])
     return report(first, control_row([0.002 * machine] * blocks))
 
 
@@ -51,7 +55,7 @@ def of_two(seconds):
     return report(many, first, control_row(noisy(seconds), ("b1",)))
 
 
-def of_both(slower, both):
+def of_both(slower, both=None):
     """Return a run of two devices, their controls alone, and `both`, that on the two at once."""
     alone = [control_row(noisy(0.002), (name,)) for name in ("a0", "b1")]
     last = [] if both is None else [control_row(noisy(both, seed=3), ("a0", "b1"))]
@@ -70,55 +74,26 @@ def renamed(slower):
     )
 
 
+def alone(seconds):
+    return report(row("one", [seconds] * 20))
+
+
 FEW = ("inconclusive", "few-samples")
-WRONG = [(None, "unverified"), (replace(GOOD, passed=False), "unverified"),
-         (replace(GOOD, method="bytes"), "other-check")]  # fmt: skip
+MADE = {"one": one, "wandering": wandering, "odd": odd, "of two": of_two, "of both": of_both,
+        "left out": left_out, "renamed": renamed, "alone": alone}  # fmt: skip
 
 
-@pytest.mark.parametrize(("base", "new", "expected"), [
-    (one(), one(1.1), ("regression", "work-slower")),
-    (one(), one(1.1, machine=1.3), ("regression", "work-slower")),
-    (one(), one(machine=1.3), ("regression", "device-slower")),
-    # a faster clock hides no slower work
-    (one(), one(1.1, machine=0.8), ("regression", "work-slower")),
-    (one(), one(machine=0.93), ("improvement", None)), (one(), one(machine=0.97), ("pass", None)),
-    (one(), one(0.5, machine=1.3), ("improvement", None)),
-    # a machine drifts by up to twice the threshold, which its control tells from slower work
-    (one(), one(machine=1.08), ("pass", "device-unclear")),
-    (one(), one(1.08, machine=1.08), ("regression", "work-slower")),
-    # what row and control feel together is not in their ratio: a speed that varies hides neither
-    # that nothing changed, nor slower work; but where the device looks slower it may be
-    (wandering(1.0), wandering(1.0), ("pass", "device-unclear")),
-    (wandering(1.0), wandering(1.03), ("pass", "device-unclear")),
-    (wandering(1.0), wandering(1.1), ("regression", "work-slower")),
-    (wandering(1.0), wandering(1.0, machine=1.08), ("pass", "device-unclear")),
-    (wandering(1.0), wandering(1.0, machine=1.14), ("inconclusive", "wide-interval")),
-    # a case on several devices is judged through the first one's
-    (of_two(0.002), of_two(0.004), ("pass", None)),
-    (renamed(1.0), renamed(1.5), ("regression", "device-slower")),
-    # what devices take from each other is in their own control; that of one is none of both:
-    # where a run lacks theirs, times are judged as they are
-    (of_both(1.0, 0.003), of_both(2.0, 0.006), ("regression", "device-slower")),
-    (of_both(1.0, 0.003), of_both(2.0, 0.003), ("regression", "work-slower")),
-    (of_both(1.0, None), of_both(2.0, None), ("regression", "work-slower")),
-    (of_both(1.0, None), of_both(2.0, 0.006), ("regression", None)),
-    (of_both(1.0, 0.003), of_both(2.0, None), ("regression", None)),
-    # in the new report and in the base, a row that had no time
-    (one(), left_out(), FEW), (left_out(), one(), FEW),
-    # fewer than six blocks are neither a pass nor an alarm; nor is one sample that is no time
-    *((one(1.5, blocks=n), one(), FEW) for n in (1, 5)),
-    *((one(), one(1.5, blocks=n), FEW) for n in (1, 5)),
-    *((one(), odd(sample), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
-    *((odd(sample), one(), FEW) for sample in (0.0, math.nan, math.inf, -1.0)),
-    # fast and wrong is not fast
-    *((one(), one(0.5, check=check), ("inconclusive", why)) for check, why in WRONG),
-    # too large for a number
-    (report(row("one", [1e-300] * 20)), report(row("one", [1e300] * 20)), ("regression", None)),
-])  # fmt: skip
-def test_the_work_and_the_device_are_judged(base, new, expected):
+def made(name, keys=None):
+    """Return a report of the name of its function above, and what that is given."""
+    return MADE[name](**(keys or {}))
+
+
+@pytest.mark.parametrize(("base", "new", "verdict", "why"), TABLE["judged"])
+def test_the_work_and_the_device_are_judged(base, new, verdict, why):
     """Slower relative to its control: the work. Slower with its control: the device."""
-    assert said(base, new) == expected
-    assert expected != FEW or only(base, new).value is None
+    sides = made(*base), made(*new)
+    assert said(*sides) == (verdict, why)
+    assert (verdict, why) != FEW or only(*sides).value is None
 
 
 def test_too_few_blocks_for_so_many_metrics_are_called_that():
@@ -350,7 +325,7 @@ def test_a_reference_that_changed_makes_a_speed_up_unlike_and_no_time():
 
 @pytest.mark.parametrize(("others", "why"), [
     *(({"status": s}, None) for s in ("ok", "no", "inconclusive")),
-    *(({"status": s}, f"status is {s}") for s in BROKEN),
+    *(({"status": s}, f"status is {s}") for s in TABLE["broken"]),
     ({"plans": (Plan(()),)}, "it is a dry run"),
     ({"measurements": ()}, "nothing is measured in it"), ({"fingerprint": None}, "which machine"),
 ])  # fmt: skip
@@ -359,14 +334,10 @@ def test_a_broken_report_cannot_be_compared(others, why):
     assert found is None if why is None else why in found
 
 
-@pytest.mark.parametrize(("others", "apart", "around"), [
-    ({"cpu": "B"}, 1, 0), ({"cores": 4}, 1, 0), ({"devices": ("cpu:0", "cpu:1")}, 1, 0),
-    ({"os": "Linux 6.2"}, 0, 1), ({"python": "3.12"}, 0, 1),
-    ({"libraries": {"openblas": "0.3"}}, 0, 2), ({"drivers": {"cpu:0": "1"}}, 0, 1),
-    ({"links": ("nvlink",)}, 0, 1), ({}, 0, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(("others", "apart", "around"), [*TABLE["machines"], ({}, 0, 0)])
 def test_a_machine_is_its_processor_cores_and_devices(others, apart, around):
     """Versions may be what changed on purpose; the hash is over both, and no evidence."""
+    others = {k: tuple(v) if isinstance(v, list) else v for k, v in others.items()}
     for hash_ in (MACHINE.hash, "sha256:" + "1" * 64):
         new = replace(one(), fingerprint=replace(MACHINE, hash=hash_, **others))
         assert (len(machines(one(), new)), len(surroundings(one(), new))) == (apart, around)
@@ -416,16 +387,11 @@ def word_of(*pairs):
     return found.verdict, found.value and round(found.value, 2), found.reason
 
 
-@pytest.mark.parametrize(("factors", "expected"), [
-    ((1.2, 1.1), ("regression", 1.1, "work-slower")), ((0.8, 0.9), ("improvement", 0.9, None)),
-    ((1.0, 1.02), ("pass", 1.02, None)), ((0.8, 1.0), ("pass", 0.8, None)),
-    ((1.2, 1.0), ("inconclusive", 1.2, "runs-differ")),
-    ((0.8, 1.2), ("inconclusive", 0.8, "runs-differ")),
-])  # fmt: skip
+@pytest.mark.parametrize(("factors", "expected"), TABLE["several"])
 def test_several_comparisons_say_what_all_of_them_say(factors, expected):
     """Of a change the least that was seen; else the most."""
     pairs = [(one(), one(factor)) for factor in factors]
-    assert word_of(*pairs) == word_of(*reversed(pairs)) == expected
+    assert word_of(*pairs) == word_of(*reversed(pairs)) == tuple(expected)
 
 
 def test_what_not_every_comparison_has_or_judges_is_no_verdict():

@@ -3,6 +3,7 @@
 import pytest
 from cases import thin
 from copy_rows import MB, copy, core, exactly, gpu, named, only
+from tables import table
 
 from gpumap.bench.transfer_causes import copies_explained, outlier_pairs
 from gpumap.model import Around, Samples, replace
@@ -20,7 +21,7 @@ def alone(ends, times, moving, queue):
         yield copy(way, [binding], further, mode="queued", queue=queue)
 
 
-def at_once(gain, devices, *, times=None, moving=None, queue=0.0, spread=0.0, way="h2d", **more):
+def concurrent(gain, devices, *, times=None, moving=None, queue=0.0, spread=0.0, way="h2d", **more):
     """Return each device's copies alone, and last all at once: `gain` times the first's."""
     bindings = named(*devices)
     times = times or [T] * len(bindings)
@@ -43,56 +44,30 @@ def few(rows, place):
 
 TWO = (gpu(0), gpu(1))
 CORES = (core(0), core(1))
-UNEQUAL = {"times": [T, 2 * T]}
-BUSY = Around(1.0, 0.0)
-MOVED = {"together": 2 * MB / (2 * T / 1.1)}
+DEVICES = {"cards": TWO, "cores": CORES, "four cards": [gpu(n) for n in range(4)],
+           "a card twice": [gpu(0), gpu(1), gpu(0)]}  # fmt: skip
+ONE = {"card": gpu(0), "core": core(0)}
 
 
-@pytest.mark.parametrize(("rows", "expected", "figures"), [
-    *((at_once(1.0 * n, [gpu(k) for k in range(n)]), None, {}) for n in (2, 4)),
-    (at_once(0.91 * 4, [gpu(k) for k in range(4)]), None, {}),  # from 90 % on
-    (at_once(1.7, TWO, spread=0.06), None, {}),  # what may be 90 % is not said to be less
-    (at_once(1.7, TWO, spread=0.05), "shared-link", {}),
-    (at_once(1.1, TWO), "shared-link", {"gain": 1.1, **MOVED}),
-    (at_once(1.0, TWO, share=0.1), "shared-link", {}),  # a better reason than a slow link
-    (at_once(1.0, TWO, **UNEQUAL), "unequal-devices", {"slowest": 2 * T, "fastest": T}),
-    (at_once(3 / 3.5, [gpu(0), gpu(1), gpu(0)], times=[T, 3.5 * T, T]), "unequal-devices", {}),
-    # longer than the slowest alone
-    (at_once(0.67, TWO, **UNEQUAL), "shared-link", {}),
-    # the gain is over the first: with links of their own even a slow one reaches the number
-    (at_once(2.0, TWO, times=[2 * T, T]), None, {}),
-    (at_once(1.4, TWO, times=[2 * T, T]), "shared-link", {}),
-    # of a small copy hardly any time is spent on moving it: one more in a queue takes less
-    (at_once(1.3, TWO, times=[6.5e-6] * 2, moving=[2.5e-6] * 2), "synchronisation",
-     {"copy": 6.5e-6, "moving": 2.5e-6}),
-    # one after the other they take 2 T: to share a link costs no more
-    (at_once(0.5, TWO), "synchronisation", {"time": 4 * T, "copy": 2 * T}),
-    (at_once(1.0, TWO, queue=T), "serialised", {}),
-    (at_once(1.0, TWO, queue=0.4 * T), "shared-link", {}),  # not half of what is missing
-    # how slow its device is alone is unknown
-    ([r for r in at_once(1.0, TWO) if r.case.names != ("b",)], None, {}),
-    # cards copy by themselves; a little foreign work is not half of what is missing
-    (at_once(1.2, TWO, around=Around(2.0, 0.5)), "shared-link", {}),
-    (at_once(1.2, CORES, around=Around(0.3, 0.0)), "shared-link", {}),
-    (both_ways(1.85, gpu(0)), None, {}),
-    (both_ways(1.2, gpu(0), times=(T, T / 4)), None, {}),  # all that there is
-    (both_ways(1.1, core(0)), "half-duplex", {}),
-    (both_ways(1.1, gpu(0)), "half-duplex", {"gain": 1.1, **MOVED}),
-    (both_ways(1.0, gpu(0), queue=T), "serialised", {}),
-    (both_ways(1.2, gpu(0), moving=(T / 4, T / 4)), "synchronisation", {}),
-    (both_ways(1.0, core(0), queue=T, around=BUSY), "cpu-contention", {}),
-    # a busy machine slows cores down, now or before: no other cause can be told
-    *((at_once(0.5, CORES, around=around, **times), "cpu-contention", {})
-      for times in (UNEQUAL, {"moving": [T / 4, T / 4]}, {"queue": T}, {})
-      for around in (Around(0.5, 0.0), Around(0.0, 0.3), Around(None, None, 2.0, 2),
-                     Around(0.3, 0.0, 2.0, 2))),
-    # under six samples, of whichever row, are no ground for a cause
-    *((few(at_once(1.1, TWO), place), None, {}) for place in (0, 2, -1)),
-])  # fmt: skip
-def test_too_little_gain_has_its_cause(rows, expected, figures):
-    why = only(rows)
-    assert (why and why.cause) == expected
+def measured(gain, at_once=None, both_ways_of=None, few_of=None, around=(), **more):
+    """Return rows of copies on devices at once, or of both ways of one; of one row too few."""
+    more["around"] = Around(*around) if around else None
+    if both_ways_of:
+        return both_ways(gain, ONE[both_ways_of], **more)
+    rows = concurrent(gain, DEVICES[at_once], **more)
+    return rows if few_of is None else few(rows, few_of)
+
+
+@pytest.mark.parametrize(("expected", "seen", "figures"), table(__file__)["causes"])
+def test_too_little_gain_has_its_cause(expected, seen, figures):
+    why, figures = only(measured(**seen)), figures or {}
+    assert (why.cause if why else "") == expected
     assert {key: why.figures[key].value for key in figures} == pytest.approx(figures)
+
+
+def test_a_device_without_its_own_copies_has_no_cause():
+    """How slow it is alone is unknown."""
+    assert only([row for row in concurrent(1.0, TWO) if row.case.names != ("b",)]) is None
 
 
 SIBLINGS = [replace(core(n), hardware=frozenset({"core:0", "core:1"})) for n in (0, 1)]
@@ -111,14 +86,14 @@ HOST = "the bandwidth of the host's memory: no link is in between"
     (SIBLINGS, "the cores that copy: a, b are one piece of hardware (core:0)"),
 ])  # fmt: skip
 def test_what_is_shared_is_named(devices, said):
-    why = only(at_once(1.0, devices))
+    why = only(concurrent(1.0, devices))
     assert (why.cause, why.text.partition("they share ")[2]) == ("shared-link", said)
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
 def test_rows_without_figures_have_no_cause(status):
     """Their reason says why; rows of other benchmarks keep what they have."""
-    *rows, last = at_once(1.0, TWO)
+    *rows, last = concurrent(1.0, TWO)
     other = replace(last, case=replace(last.case, bench="control"))
     assert only([*rows, replace(last, status=status, metrics={})]) is None
     assert copies_explained([other]) == [other]
