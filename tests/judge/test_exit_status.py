@@ -73,13 +73,7 @@ def words(text, *rows, **others):
     return [(verdict.id, verdict.verdict) for verdict in found]
 
 
-@pytest.mark.parametrize(("limits", "base", "kept"), [
-    ((), (), "one many solo"), (("dot.many.speedup>=1",), (), "one many"),
-    (("dot.solo.time<=1s",), (), "solo"), ((), ("solo", "one"), "one solo"),
-    (("dot.many.rate>=1GFLOP/s",), ("solo",), "one many solo"),
-    (("dot.many.efficiency>=0.9",), (), "one many solo"),  # it is made of the others
-    (("dot.one+fetch.time<=1s",), (), "one many solo"),  # and of this there is nothing
-])  # fmt: skip
+@pytest.mark.parametrize(("limits", "base", "kept"), TABLE["measured"])
 def test_a_gate_measures_what_it_judges(limits, base, kept):
     """And what that is compared with; the order of what matters names the same cases."""
     one, solo = case("one"), case("solo")
@@ -267,16 +261,16 @@ def test_a_maybe_can_be_let_pass(rows, code, errors):
     assert ended(own) == (0, "ok", [("inconclusive", 0)])
 
 
-@pytest.mark.parametrize(("problems", "rows", "others"), [
-    ([("absent", 3)], [row(2.0)], {}),  # something was measured
-    ([("absent", 3)], [model.Measurement(case(), "failed", model.Reason("absent", "x"))], {}),
-    ([("busy", 3)], [], {}), ([("device-lost", 3)], [], {}), ([("out-of-memory", 3)], [], {}),
-    ([("absent", 3), ("wrong-data", 4)], [], {}), ([("absent", 3), ("timeout", 124)], [], {}),
-    ([("absent", 3), ("busy", 3)], [], {}), ([("wrong-data", 4)], [], {}), ([], [], {}),
+ABSENT = model.Measurement(case(), "failed", model.Reason("absent", "x"))
+
+
+@pytest.mark.parametrize(("problems", "rows"), [
+    ([["absent", 3]], [row(2.0)]), ([["absent", 3]], [ABSENT]),  # a row was measured, or failed
+    *((problems, []) for problems in TABLE["no_absence_alone"]),
 ])  # fmt: skip
-def test_nothing_but_absence_is_skipped(problems, rows, others):
+def test_nothing_but_absence_is_skipped(problems, rows):
     errors = tuple(model.Problem(Diagnostic(code, "x"), exit_) for code, exit_ in problems)
-    found = outcome(*rows, errors=errors, if_absent="skip", **others)
+    found = outcome(*rows, errors=errors, if_absent="skip")
     assert found.exit_code != 0
     assert found.status != "skipped"
     assert "skipped" not in {verdict.verdict for verdict in found.verdicts}
