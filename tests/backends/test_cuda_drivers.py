@@ -16,7 +16,7 @@ UNKNOWN = ("the NVIDIA driver answers with an unknown error",
 DRIVER = ("libcuda.so.1", "libnvidia-ml.so.1")
 NO_OPENCL = "; opencl: it finds no device"
 WHOLE = (*DRIVER, "libcuda.so", "libnvrtc.so")
-needs_cupy = pytest.mark.skipif(
+pytestmark = pytest.mark.skipif(
     find_spec("cupy") is None, reason=f"cupy: not installed ({INSTALL})"
 )
 
@@ -41,7 +41,6 @@ def devices(gpumap, stubs):
     return run
 
 
-@needs_cupy
 @pytest.mark.parametrize(("there", "env", "reason", "fix"), table(__file__)["silent"])
 def test_a_driver_that_shows_no_device(devices, there, env, reason, fix):
     """The user reads what is wrong, and the fix; CUDA's words where there are none of ours."""
@@ -51,7 +50,6 @@ def test_a_driver_that_shows_no_device(devices, there, env, reason, fix):
     assert (found["usable"], found["reason"], found["fix"]) == (False, reason, fix)
 
 
-@needs_cupy
 @pytest.mark.parametrize(
     ("version", "shown", "extra"), [(12020, "12.2", "cuda12"), (11080, "11.8", None)]
 )
@@ -80,7 +78,6 @@ def _of_framework(name):
     return built if name == "torch" else "it finds no cuda device"
 
 
-@needs_cupy
 def test_check_says_it_of_every_backend(gpumap, stubs):
     """The reasons stand side by side in the order of preference; the fix is the first one's."""
     env = {**stubs(*WHOLE), **stub(cuda=999), "OCL_ICD_VENDORS": "/nonexistent"}

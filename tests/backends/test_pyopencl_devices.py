@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import here
 import pytest
 from sessions import usable
+from tables import table
 
 from gpumap.backends import load
 from gpumap.backends.base import Clock, Host
@@ -14,6 +15,7 @@ from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Kind
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
+TABLE = table(__file__)
 EVERY = tuple(Cpu(n, (n,), 0) for n in range(4))
 
 
@@ -22,8 +24,8 @@ def devices():
     return usable("pyopencl")[1]
 
 
-def machine(*, cpus=EVERY, pinnable=True, **env):
-    return Host(env, Topology(cpus, 4, None, "x", 1, 1, pinnable=pinnable))
+def machine(*, first=0, pinnable=True, **env):
+    return Host(env, Topology(EVERY[first:], 4, None, "x", 1, 1, pinnable=pinnable))
 
 
 def test_parts_are_devices_of_one_unit(devices):
@@ -60,28 +62,14 @@ def test_a_pci_address_by_the_query_of_each_vendor(native, address):
     assert address == _pci(native)
 
 
-@pytest.mark.parametrize(("host", "may"), [
-    (machine(), True), (machine(cpus=EVERY[1:]), False), (machine(pinnable=False), False),
-    (machine(POCL_AFFINITY="1"), True), (machine(POCL_AFFINITY="0"), False),
-    (machine(POCL_MAX_PTHREAD_COUNT="4"), True), (machine(POCL_MAX_PTHREAD_COUNT="5"), False),
-    (machine(POCL_MAX_PTHREAD_COUNT="many"), False),
-])  # fmt: skip
+@pytest.mark.parametrize(("host", "may"), TABLE["pinned"])
 def test_workers_are_put_on_cores_only_where_each_has_one(host, may):
     """PoCL aborts without a core for a worker, and leaves a mask that is narrower."""
-    assert may == _may_pin(host)
+    assert may == _may_pin(machine(**(host or {})))
 
 
-POCL = "Portable Computing Language "
-
-
-@pytest.mark.parametrize(("platform", "name", "part", "host", "cores"), [
-    (POCL, "cpu-x", None, machine(), (0, 1, 2, 3)), (POCL, "cpu-x", 2, machine(), (2,)),
-    (POCL, "cpu-x", 7, machine(), (0, 1, 2, 3)), (POCL, "basic-x", None, machine(), ()),
-    (POCL, "cpu-x", 2, machine(pinnable=False), (0, 1, 2, 3)),
-    # Intel's runtime runs both parts of a device on either core
-    ("Intel(R) OpenCL", "AMD EPYC", 1, machine(), (0, 1, 2, 3)),
-])  # fmt: skip
-def test_the_cores_of_a_device_that_is_a_processor(platform, name, part, host, cores):
+@pytest.mark.parametrize(("platform", "name", "part", "pinnable", "cores"), TABLE["cores"])
+def test_the_cores_of_a_device_that_is_a_processor(platform, name, part, pinnable, cores):
     """Worker i of PoCL is on core i where it may be put there; else it can be on any."""
     named = SimpleNamespace(name=platform), SimpleNamespace(name=name)
-    assert cores == _cores(*named, part, host)
+    assert tuple(cores) == _cores(*named, part, machine(pinnable=pinnable))

@@ -18,11 +18,10 @@ from gpumap.backends.third_party import TABLE, outcome
 from gpumap.errors import DeviceError, DeviceLost, OutOfMemory
 from gpumap.model import Kind
 
-needs_torch = needs("torch")
+pytestmark = needs("torch")
 TEXTS = table(__file__)
 
 
-@needs_torch
 def test_cores_are_those_of_numpy_by_identity():
     """One hardware, whoever drives it; each says how its products are."""
     ours, others = (load(name, Host(dict(os.environ), MACHINE)).probe().devices
@@ -33,7 +32,6 @@ def test_cores_are_those_of_numpy_by_identity():
     assert {d.facts["reduced_precision_sums"] for d in ours} == {False}
 
 
-@needs_torch
 def test_each_worker_has_one_thread_and_its_core():
     """PyTorch would take all cores for one product; when the session ends, so does the limit."""
     import torch
@@ -47,7 +45,6 @@ def test_each_worker_has_one_thread_and_its_core():
     assert torch.__config__.parallel_info() == before  # MKL's, too
 
 
-@needs_torch
 @pytest.mark.parametrize("before", TEXTS["before"])
 def test_products_are_ieee_whatever_was_set_before(before):
     """By either switch, or by the environment; who reads the old one afterwards still can."""
@@ -62,7 +59,6 @@ def test_products_are_ieee_whatever_was_set_before(before):
     assert done.stdout.splitlines() == [ieee, tf32, ieee]
 
 
-@needs_torch
 def test_errors_of_torch_are_errors_of_gpumaps():
     """By class where it has one, by CUDA's number where it has that."""
     import torch
@@ -75,7 +71,6 @@ def test_errors_of_torch_are_errors_of_gpumaps():
         assert outcome(error).error is meaning
 
 
-@needs_torch
 def test_a_read_only_source_is_copied_without_a_warning():
     """PyTorch has no read-only tensors; rows of other matrices are copied as they lie."""
     array = np.arange(12, dtype="float32").reshape(3, 4)
@@ -90,7 +85,6 @@ def test_a_read_only_source_is_copied_without_a_warning():
         assert (got(buffer) == array).all()
 
 
-@needs_torch
 @pytest.mark.skipif(len(MACHINE.cpus) == 1, reason="a core is left over only where there are two")
 def test_a_core_that_two_backends_list_is_left_unused_once(gpumap):
     done = gpumap("bench", "dot", "a->cpu0", "--backend", "torch,numpy", "--dry-run",
@@ -101,7 +95,6 @@ def test_a_core_that_two_backends_list_is_left_unused_once(gpumap):
     assert len(names) == len({*names})
 
 
-@needs_torch
 def test_a_chain_in_one_piece_is_none_of_pytorchs(gpumap):
     done = gpumap("bench", "chain", "a->cpu0", "--backend", "torch")
     assert "torch has no chain in one kernel" in done.err

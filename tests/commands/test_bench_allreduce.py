@@ -14,9 +14,9 @@ from tables import table
 
 CORES = "a->cpu0;b->cpu1"
 TABLE = table(__file__)
+pytestmark = needs_mpi
 
 
-@needs_mpi
 def test_one_rank_is_refused(gpumap):
     answer = gpumap("bench", "allreduce", "--comm", "mpi")
     assert (answer.code, "one rank has nothing to exchange" in answer.err) == (2, True)
@@ -28,7 +28,6 @@ def begun(gpumap):
     return process, measuring(process)
 
 
-@needs_mpi
 @pytest.mark.parametrize(("count", "map_", "env", "code", "said"), TABLE["cannot_start"])
 def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said):
     """Once, by rank 0; no rank waits for another."""
@@ -39,7 +38,6 @@ def test_ranks_that_cannot_start_are_named(gpumap, count, map_, env, code, said)
     assert "Traceback" not in err
 
 
-@needs_mpi
 @pytest.mark.parametrize(("rank", "size", "more", "who"), TABLE["launchers"])
 def test_another_launcher_than_mpis(gpumap, rank, size, more, who):
     """It starts processes that MPI knows nothing of; each fails, be it the only one."""
@@ -50,7 +48,6 @@ def test_another_launcher_than_mpis(gpumap, rank, size, more, who):
     assert re.search(rf"^error: {who} {said}$", found.err, re.MULTILINE), found.err
 
 
-@needs_mpi
 def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
     """Or the others would wait for it for ever: MPI starts when every rank has come."""
     stub = gpumap.folder / "stub" / "mpi4py"
@@ -63,7 +60,6 @@ def test_a_rank_that_alone_has_no_mpi_ends_the_run_and_says_so(gpumap):
     assert re.search(r"^error: rank 1 on \S+: MPI cannot be used: not here$", err, re.MULTILINE)
 
 
-@needs_mpi
 @pytest.mark.parametrize(("who", "number", "status", "said"), [
     (1, signal.SIGKILL, "absent", r"error: \S+/b \(rank 1, process {}\) died"),
     (None, signal.SIGINT, "interrupted", ""),  # mpirun ends its ranks a second later
@@ -80,7 +76,6 @@ def test_who_ends_a_run_is_named(gpumap, who, number, status, said):
     assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
 
 
-@needs_mpi
 def test_an_interrupt_of_a_rank_but_the_first_is_no_end(gpumap):
     """Who sends Ctrl-C to all ranks means the run, and rank 0 ends that: no rank dies before it."""
     process, found = begun(gpumap)

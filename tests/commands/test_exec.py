@@ -155,11 +155,6 @@ def test_a_name_takes_its_entry_without_a_rank_and_no_process_is_between(gpumap)
     assert unbound["cores"] == ALLOWED
 
 
-def test_the_one_entry_of_a_map_needs_no_rank(gpumap):
-    found, _ = become(gpumap, "a->cpu0")
-    assert (found["GPUMAP_NAME"], found["cores"]) == ("a", [ALLOWED[0]])
-
-
 def test_in_a_run_a_process_takes_the_entry_that_the_run_gave_it(gpumap):
     """The run still knows it by its own variable."""
     code = "import os; print(os.environ['GPUMAP_NAME'], len(os.environ['GPUMAP_RUN']))"
@@ -178,12 +173,13 @@ def test_the_command_has_the_signals_of_a_shells_command(gpumap):
 
 
 def test_a_gpu_that_no_variable_hides_the_others_of_is_not_verified(node):
-    """A driver that tells no UUID."""
+    """A driver that tells no UUID. The one entry of a map needs no rank, verified or not."""
     node.fake(script({"pci": "0000:01:00.0"}, {"pci": "0000:02:00.0"}))
     code, said = refused(node, "a->cuda1", "--verify")
     assert code == 3
     assert "shows cuda@0000:01:00.0, cuda@0000:02:00.0\n  fix: omit --verify" in said
-    assert become(node, "a->cuda1")[0]["GPUMAP_CONTEXTS"] == "a->cuda@0000:02:00.0"
+    found, _ = become(node, "a->cuda1")
+    assert (found["GPUMAP_NAME"], found["GPUMAP_CONTEXTS"]) == ("a", "a->cuda@0000:02:00.0")
 
 
 def test_a_device_without_an_identity_may_be_another_one(node):

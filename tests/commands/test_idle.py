@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import starmap
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,13 @@ from gpumap.machine.nvml import GpuProcess, GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process
 
 GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "NVIDIA H200", "cupy")
-IDLE = Others(0.1, 2, ())
+TABLE = table(__file__)
 
 
 @contextmanager
 def spinning(program):
     # Several threads: on a machine that is busy anyway it must be among those that take most.
-    command = [program, "-c", table(__file__)["spin"]]
+    command = [program, "-c", TABLE["spin"]]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         try:
             assert child.stdout.readline() == b"spinning\n"
@@ -73,30 +74,20 @@ def test_without_require_idle_a_busy_machine_is_no_error(gpumap, script_, words)
 
 def test_an_idle_machine_passes():
     """A tenth of one core, and a tenth of a GPU's time, is the noise of any system."""
-    check_idle(IDLE, [GpuUse(GPU, 0.1, ()), GpuUse(GPU, None, ()), GpuUse(GPU, 0.0, None)], str)
+    uses = [GpuUse(GPU, 0.1, ()), GpuUse(GPU, None, ()), GpuUse(GPU, 0.0, None)]
+    check_idle(Others(0.1, 2, ()), uses, str)
 
 
-ON_IT = GpuUse(GPU, 0.87, (GpuProcess(9, 12 << 30), GpuProcess(8, None)))
-RESTING = GpuUse(GPU, 0.0, (GpuProcess(7, 1 << 20),))
-UNSEEN = "processes that are not visible from here"
-
-
-@pytest.mark.parametrize(("cores", "uses", "said"), [
-    (Others(1.02, 2, (Process(4711, "python train.py", 0.9), Process(12, "", 0.1))), [],
-     ["the machine is busy: 1.02 of 2 cores by pid 4711 (python train.py), pid 12"]),
-    (IDLE, [ON_IT, RESTING],  # who rests may start at any moment
-     ["cuda0 is busy 87% of the time: pid 9 (python, 12.0 GiB), pid 8",
-      "cuda0 is busy 0% of the time: pid 7 (1.0 MiB)"]),
-    (Others(0.5, 2, ()), [GpuUse(GPU, 0.5, ())],  # of other containers, or of other users
-     [f"the machine is busy: 0.50 of 2 cores by {UNSEEN}",
-      f"cuda0 is busy 50% of the time: {UNSEEN}"]),
-    (IDLE, [GpuUse(GPU, None, (GpuProcess(8, None),))], ["cuda0 is busy: pid 8"]),
-    (IDLE, [GpuUse(GPU, None, None)], ["cannot tell whether cuda0 is busy: NVML did not respond"]),
-])  # fmt: skip
+@pytest.mark.parametrize(("cores", "uses", "said"), TABLE["busy"])
 def test_who_uses_the_machine_is_named(cores, uses, said):
     """All in one message for each device, most of it first; unknown is not idle."""
+    busy, *processes = cores
+    others = Others(busy, 2, tuple(starmap(Process, processes)))
+    found = [(use.get("share"), use.get("seen")) for use in uses]
+    gpus = [GpuUse(GPU, share, None if seen is None else tuple(starmap(GpuProcess, seen)))
+            for share, seen in found]  # fmt: skip
     with pytest.raises(BusyError) as caught:
-        check_idle(cores, uses, {9: "python", 8: "", 7: ""}.get)
+        check_idle(others, gpus, {9: "python", 8: "", 7: ""}.get)
     assert caught.value.exit_code == Exit.ABSENT
     assert {"busy"} == {d.code for d in caught.value.diagnostics}
     assert [d.message for d in caught.value.diagnostics] == said

@@ -74,9 +74,7 @@ def test_the_map_of_the_command_is_what_open_finds(run, gpumap):
     assert names == [["b"], ["y"], ["z"], ["a"]]
 
 
-@pytest.mark.parametrize("end", [
-    "", "import sys\nsys.exit(3)", "raise KeyError('x')", "sys.excepthook = lambda *_: None\n1 / 0",
-])  # fmt: skip
+@pytest.mark.parametrize("end", TEXTS["ends"])
 def test_a_script_runs_as_by_python_alone(run, gpumap, end):
     """Its words, its name, its arguments and its folder; 0 stays 0, and whatever else is 1."""
     (gpumap.folder / "beside.py").write_text("WORD = 'its neighbour'")
@@ -93,15 +91,7 @@ def test_a_script_runs_as_by_python_alone(run, gpumap, end):
     assert rest.startswith("Mapped name a to device ")
 
 
-USES = TEXTS["uses"]
-
-
-@pytest.mark.parametrize(("text", "code", "error"), [
-    (USES.format("'a->cpu0'", "np.ones((5, 5), 'float32')"), 1, "shape"),
-    (USES.format("'a->cpu0', policy='strict'", "ones"), 1, "implicit-transfer"),
-    (USES.format("'a->cpu64000'", "x"), 3, "absent"), ("print('no devices')", 1, "no-context"),
-    (f"{ONE}\nimport os\nos._exit(0)", 1, "no-context"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "code", "error"), TEXTS["mistakes"])
 def test_what_a_script_does_not_catch_is_its_own_mistake(run, text, code, error):
     """With its traceback and exit 1; an absent device is no mistake."""
     answer, _, errors = run(text)

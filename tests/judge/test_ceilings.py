@@ -6,6 +6,7 @@ import pytest
 from cases import planned_case, thin
 from copy_rows import gpu, named
 from reports import noisy, row
+from tables import table
 
 from gpumap import model
 from gpumap.bench.allreduce import AllReduce
@@ -18,6 +19,7 @@ from gpumap.engine import ceilings
 from gpumap.judge import inconclusive
 from gpumap.model import replace
 
+TABLE = table(__file__)
 OURS = model.Limit("rate", 100.0, "FLOP/s", "a clock", "computed")
 THEIRS = model.Limit("rate", 100.0, "FLOP/s", "a table", "reported")
 ONE = row("one", noisy(0.02))
@@ -69,11 +71,11 @@ def devices(*hardware):
     return tuple(named(*(gpu(n, hardware=each) for n, each in enumerate(hardware))))
 
 
-def gained(bench, case, bindings, flags=(), **ratios):
+def gained(bench, case, hardware, flags=(), **ratios):
     metrics = {name: model.Estimate.without_interval(value, "1") for name, value in ratios.items()}
     work = model.Work(bytes_to_host=4 if "fetch" in case else 0)
     then = "transfer.d2h[]" if case == "bidir" else None
-    planned = planned_case(bench, case, {}, bindings, work, then=then)
+    planned = planned_case(bench, case, {}, devices(*hardware), work, then=then)
     return model.Measurement(planned, "ok", flags=flags, metrics=metrics)
 
 
@@ -83,26 +85,13 @@ def possible(row):
     return ceilings.possible(row, works.get(row.case.bench))
 
 
-APART, ALIKE = devices("x", "y"), devices("x", "x")
-
-
-@pytest.mark.parametrize(("bench", "case", "bindings", "tops"), [
-    ("dot", "many", APART, {"speedup": 2, "ideal": 2, "ideal_balanced": 2, "efficiency": 1}),
-    ("dot", "many", devices("x", "y", "z"), {"speedup": 3, "ideal": 3, "efficiency": 1}),
-    ("dot", "many+fetch", APART, {"speedup": 2, "speedup_over_one": 2, "efficiency": 1}),
-    # one of two names need not fill its device: 1.35 was measured for products of 64 on all cores
-    ("dot", "many", ALIKE, {"speedup": 2, "ideal": 1, "efficiency": 2}),
-    ("dot", "many+fetch", ALIKE, {"ideal": 2}),
-    ("transfer", "h2d", APART, {"speedup": 2}),
-    ("transfer", "bidir", APART[:1], {"speedup": 2}),
-    ("selftest", "b", APART[:1], {"speedup": 1}),
-])  # fmt: skip
-def test_a_ratio_above_its_ceiling_is_refused(bench, case, bindings, tops):
+@pytest.mark.parametrize(("bench", "case", "hardware", "tops"), TABLE["tops"])
+def test_a_ratio_above_its_ceiling_is_refused(bench, case, hardware, tops):
     """Never clipped, and with a flag; 5 % are the clock's."""
     for name, top in tops.items():
-        within = gained(bench, case, bindings, ("unstable",), **{name: top * ceilings.SLACK})
-        above = gained(
-            bench, case, bindings, ("unstable",), **{name: top * ceilings.SLACK * (1 + 1e-9)}
+        within, above = (
+            gained(bench, case, hardware, ("unstable",), **{name: top * ceilings.SLACK * more})
+            for more in (1.0, 1 + 1e-9)
         )
         assert possible(within) is within
         found = possible(above)
@@ -112,7 +101,7 @@ def test_a_ratio_above_its_ceiling_is_refused(bench, case, bindings, tops):
 
 def test_no_end_of_an_interval_is_above_a_ceiling():
     """Whatever the noise was; and what follows from a refused ratio is refused with it."""
-    row = gained("dot", "many", APART)
+    row = gained("dot", "many", "xy")
     wide = {
         "speedup": model.Estimate(1.1, 0.6, 225.7, "1"),
         "efficiency": model.Estimate(0.9, 0.4, 1.8, "1"),
@@ -124,15 +113,11 @@ def test_no_end_of_an_interval_is_above_a_ceiling():
     assert possible(replace(row, metrics=far)).metrics["efficiency"].impossible
 
 
-@pytest.mark.parametrize(("bench", "case", "bindings", "flags"), [
-    ("train", "step", APART, ("superlinear",)),
-    # another algorithm, another place, fewer kernels: no count of devices bounds that
-    ("allreduce", "ring", APART, ()), ("bind", "h2d", APART, ()), ("chain", "fused", APART[:1], ()),
-])  # fmt: skip
-def test_split_work_may_be_superlinear(bench, case, bindings, flags):
+@pytest.mark.parametrize(("bench", "case", "hardware", "flags"), TABLE["superlinear"])
+def test_split_work_may_be_superlinear(bench, case, hardware, flags):
     """The parts may fit into caches that the whole does not: the figure stays, with a flag."""
-    above, within = (gained(bench, case, bindings, speedup=value) for value in (2.5, 2.1))
-    assert possible(above).flags == flags
+    above, within = (gained(bench, case, hardware, speedup=value) for value in (2.5, 2.1))
+    assert possible(above).flags == tuple(flags)
     assert possible(above).metrics == above.metrics
     assert possible(within) is within
 

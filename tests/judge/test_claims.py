@@ -2,6 +2,7 @@
 
 import pytest
 from reports import control_row, noisy, report, row
+from tables import table
 
 from gpumap.bench.registry import find
 from gpumap.errors import QuestionError
@@ -112,14 +113,10 @@ def test_what_a_headline_claims_and_neither_run_had_time_for_is_inconclusive():
         assert (found["one", "time"], found.get((name, "time"))) == ("pass", word)
 
 
-@pytest.mark.parametrize(("patterns", "chosen"), [
-    (["all"], {"one", "many", "solo", "many+fetch"}), (["dot.many+fetch.*"], {"many+fetch"}),
-    (["dot.solo.time", "dot.one.time"], {"solo", "one"}), (["*.time"], {
-        "one", "many", "solo", "many+fetch"}),
-])  # fmt: skip
+@pytest.mark.parametrize(("patterns", "chosen"), table(__file__)["chosen"])
 def test_patterns_choose_what_is_judged(patterns, chosen):
     found = words(dot(), dot(), *patterns)
-    assert {name for (name, _), word in found.items() if word == "pass"} == chosen
+    assert {name for (name, _), word in found.items() if word == "pass"} == {*chosen}
 
 
 def test_a_pattern_without_a_metric_is_refused_with_some_that_there_are():

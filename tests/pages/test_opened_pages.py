@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from report import made_reports
 from saved_reports import written
+from tables import table
 
 from gpumap.model.io import read
 from gpumap.report import Style
@@ -16,6 +17,7 @@ from gpumap.results.shown import render
 
 pytest.importorskip("matplotlib", reason="no matplotlib: pip install matplotlib")
 
+SCRIPTS = table(__file__)
 AXE = Path(__file__).parents[2] / ".axe" / "axe.min.js"
 DESKTOP, PHONE = 1200, 380
 SCHEMES = ("light", "dark")
@@ -53,10 +55,7 @@ class Browser:
 
     def faults(self):
         self.evaluate(AXE.read_text(encoding="utf-8"))
-        found = self.driver.execute_async_script(
-            "const done = arguments[0];"
-            "axe.run({resultTypes: ['violations']}).then(r => done(r.violations), e => done(e))"
-        )
+        found = self.driver.execute_async_script(SCRIPTS["faults"])
         assert isinstance(found, list), found
         return [
             (one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"])
@@ -105,12 +104,6 @@ def pages(tmp_path_factory):
     return made
 
 
-def overflow(browser):
-    return browser.evaluate(
-        "const page = document.documentElement; return page.scrollWidth - page.clientWidth"
-    )
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", [*RUNS, "trace", "slower"])
@@ -118,7 +111,8 @@ def test_a_page_is_quiet_and_fits(browser, pages, name, width, scheme):
     """No word in the console, no request, no sideways scrolling; the right colours."""
     browser.open(pages(name), width, scheme)
     assert browser.evaluate("return performance.getEntriesByType('resource').length") == 0
-    assert (browser.said(), browser.asked(), overflow(browser)) == ([], [], 0)
+    overflow = browser.evaluate(SCRIPTS["overflow"])
+    assert (browser.said(), browser.asked(), overflow) == ([], [], 0)
     ground = browser.evaluate("return getComputedStyle(document.body).backgroundColor")
     bright = sum(int(part) for part in ground[4:-1].split(",")) > 3 * 128
     assert bright == (scheme == "light")
@@ -136,19 +130,7 @@ def test_a_page_has_no_serious_fault(browser, pages, name, scheme):
 @pytest.mark.parametrize("name", ["dot", "copies", "train", "trace", "matrix", "slower"])
 def test_no_text_of_a_chart_stands_outside(browser, pages, name):
     browser.open(pages(name))
-    outside = browser.evaluate("""
-        const found = [];
-        for (const svg of document.querySelectorAll('svg')) {
-            const frame = svg.getBoundingClientRect();
-            for (const text of svg.querySelectorAll('text')) {
-                const box = text.getBoundingClientRect();
-                if (box.left < frame.left - 1 || box.right > frame.right + 1
-                    || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
-                    found.push([svg.getAttribute('aria-label'), text.textContent]);
-            }
-        }
-        return found""")
-    assert outside == []
+    assert browser.evaluate(SCRIPTS["outside"]) == []
 
 
 @pytest.mark.parametrize(("name", "wanted"), [
@@ -157,10 +139,6 @@ def test_no_text_of_a_chart_stands_outside(browser, pages, name):
 def test_the_answer_is_seen_on_a_phone(browser, pages, name, wanted):
     """The metric and the verdict are within the window, without scrolling sideways."""
     browser.open(pages(name), PHONE)
-    edges = browser.evaluate(
-        "return [...document.querySelectorAll(arguments[0])].map(one => {"
-        "const box = one.getBoundingClientRect(); return [box.left, box.right] })",
-        wanted,
-    )
+    edges = browser.evaluate(SCRIPTS["edges"], wanted)
     assert len(edges) > 2
     assert [(left, right) for left, right in edges if left < 0 or right > PHONE] == []

@@ -39,12 +39,7 @@ def test_after_100_the_rest_is_counted():
     assert len(lines) == 100 + 1
 
 
-@pytest.mark.parametrize(("text", "errors", "more"), [
-    (";".join(f"dev{n}->gpu{n}" for n in range(10)), 1, "  and 9 more like it, in entries 2-10"),
-    (";".join(f"dev{n}->gpu{n}" for n in range(3)), 3, None),
-    ("a=>x;b->cpu0;c=>x;d=>x;e=>x;f", 2, "  and 3 more like it, in entries 3-5"),
-    ("a->cpu0;a->cpu1;a->cpu2;a->cpu3", 1, "  and 3 more like it, in entries 2-4"),
-])  # fmt: skip
+@pytest.mark.parametrize(("text", "errors", "more"), TABLE["alike"])
 def test_entries_that_are_wrong_in_one_way_are_told_once(text, errors, more):
     """From four of them on, with their numbers; the others keep their order."""
     lines = said(text).splitlines()

@@ -5,6 +5,7 @@ import math
 import pytest
 import yaml
 from made_reports import ENDS, EVERY, bindings, case, figure, made, ok, scaled, skipped, wrong
+from tables import table
 from test_every_format import HOSTILE
 from tracker_readers import READERS, TRACKERS, families
 from written import ROOT, blocks, command_lines
@@ -122,12 +123,9 @@ def test_every_metric_has_one_direction_or_none():
     """By its unit, or by name: a new one of unit 1 belongs in this list."""
     better = {metric: gab._smaller_is_better(Metric(metric, UNITS[metric])) for metric in UNITS}
     of_unit_1 = {metric: less for metric, less in better.items() if UNITS[metric] == "1"}
-    assert of_unit_1 == {
-        "speedup": False, "speedup_observed": False, "speedup_over_one": False,
-        "speedup_over_host": False, "efficiency": False, "overlap": False, "accuracy": False,
-        "loss": True,
-        "ideal": None, "ideal_balanced": None, "undisturbed": None, "epochs": None,
-    }  # fmt: skip
+    listed = {metric: way for way, metrics in table(__file__).items() for metric in metrics}
+    ways = {True: "smaller", False: "bigger", None: "neither"}
+    assert {metric: ways[less] for metric, less in of_unit_1.items()} == listed
     assert [metric for metric, unit in UNITS.items() if better[metric] is not (unit in ("s", "B"))
             and unit != "1"] == []  # fmt: skip
 

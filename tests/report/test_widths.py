@@ -6,6 +6,7 @@ from itertools import permutations
 import pytest
 from made_reports import device, figure, made
 from saved_reports import written
+from tables import table
 
 from gpumap.model import Binding, Explanation, replace
 from gpumap.model.io import read
@@ -13,19 +14,8 @@ from gpumap.report import Style
 from gpumap.results.shown import render
 from gpumap.text import width
 
-NAMES = {
-    "short": "gpu{}",
-    "long": "rack-12-node-{:03}-in-the-second-row-card",
-    "wide": "研究棟の計算機その{:03}番の装置",
-}
-HEADS = {  # what people quote first
-    "dot": ("time", "FLOP/s", "speed-up"),
-    "chain": ("time", "FLOP/s", "speed-up"),
-    "allreduce": ("time", "B/s"),
-    "train": ("step", "examples/s", "speed-up"),
-    "selftest": ("time", "FLOP/s"),
-    "copies": ("4 KiB", "400 B", "/s", "at once"),
-}
+TABLE = table(__file__)
+NAMES, HEADS = TABLE["names"], TABLE["heads"]
 # Copies between 64 names are 4,032 rows of each size: test_tables.py.
 SHOWN = [(key, count) for key in HEADS for count in (2, 8, 16 if key == "copies" else 64)]
 
