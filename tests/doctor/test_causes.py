@@ -83,17 +83,14 @@ def nvidia(parts=(), names=(), shown=1, **more):
     return Health(CudaDriver(0, 13000, devices), (GpuHealth(gpu, **more),), names=dict(names))
 
 
-@pytest.mark.parametrize(("name", "answers", "code"), [
-    (named(), {"busy": 0.97, "processes": (GpuProcess(7, None),),
-               "names": {"7": "python train.py"}}, "GM215"),
-    (absent(), {"parts": ("MIG-a", "MIG-b")}, "GM211"),
-    (absent(), None, "GM202"),  # asked by itself: no backend need be there
-])  # fmt: skip
-def test_what_nvml_answers(name, answers, code):
+@pytest.mark.parametrize(("there", "answers", "code"), TABLES["nvml"])
+def test_what_nvml_answers(there, answers, code):
     """Who works on the device; that it is cut up, so that one process sees one part; or nothing."""
+    answers = answers or {}
+    busy = answers and {"processes": [GpuProcess(*each) for each in answers.get("processes", ())]}
     silent = Health(silent="it did not answer within 8 s", hangs=True)
-    there = silent if answers is None else nvidia(**answers)
-    (found,) = diagnoses(known(name, nvidia=there))
+    nvml = nvidia(**answers | busy) if answers else silent
+    (found,) = diagnoses(known(named() if there else absent(), nvidia=nvml))
     assert found.findings[0].code == code
     assert code != "GM215" or "97% of the time: pid 7 python train.py" in found.findings[0].text
 
@@ -176,9 +173,7 @@ def test_a_map_that_cannot_be_read_has_one_fix():
     assert codes(evidence) == ["GM101"]
 
 
-@pytest.mark.parametrize(
-    ("failure", "nothing"), [(None, True), ("no-time", False), ("wrong-data", False)]
-)
+@pytest.mark.parametrize(("failure", "nothing"), TABLES["chosen_cores"])
 def test_cores_that_doctor_chose_need_only_work(failure, nothing):
     reason = model.Reason(failure, "x") if failure else None
     busy = Others(2.0, 2, ())

@@ -88,16 +88,14 @@ def test_a_gate_measures_what_it_judges(limits, base, kept):
     assert left.first == sum(name in kept.split() for name in ("one", "many"))
 
 
-@pytest.mark.parametrize(("limits", "terms", "settings", "expected"), [
-    ((), None, {}, True), ((), Terms(), {}, True), ((), Terms(), {"cases": ["one"]}, False),
-    ((), Terms(judge=("all",)), {}, False), (("dot.many.speedup>=1",), None, {}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(("limits", "judge", "settings", "expected"), TABLE["by_headline"])
 def test_what_headlines_claim_is_measured_alone_at_first_where_a_gate_judges_that(
-    limits, terms, settings, expected
+    limits, judge, settings, expected
 ):
     """Limits, patterns and cases that were chosen are about any row: then all are measured."""
-    base = report(row(1.0), settings=settings)
-    against = Baseline("base.json", base, terms) if terms is not None else None
+    base = report(row(1.0), settings=settings or {})
+    terms = None if judge is None else Terms(judge=tuple(judge))
+    against = Baseline("base.json", base, terms) if terms else None
     assert by_headline(Gate(tuple(map(limit_of, limits)), against=against)) is expected
 
 
@@ -232,30 +230,28 @@ def test_a_limit_on_a_metric_of_the_model_judges_models():
     assert words("transfer.h2d.latency<=2us", late) == [(fit_id(b.case), "inconclusive")]
 
 
-@pytest.mark.parametrize(("rows", "code", "status", "errors"), [
-    ([row(2.0)], 0, "ok", []), ([row(1.0)], 1, "no", [("limit", 1)]),
-    ([row(math.nan)], 1, "no", [("limit", 1)]),
-    ([row(1.8, 1.7, 1.9)], 5, "inconclusive", [("inconclusive", 5)]),
-    ([row(2.0, flags=("unstable",))], 0, "ok", []), ([], 1, "no", [("missing", 1)]),
-    ([model.Measurement(case(), "skipped", model.Reason("stopped", "x"))], 1, "no",
-     [("missing", 1)]),
-    ([model.Measurement(case(), "failed", model.Reason("device", "x"))], 1, "no", [("missing", 1)]),
-    ([row(1.0), row(1.8, 1.7, 1.9, of=case(size=1))], 1, "no", [("limit", 1), ("inconclusive", 5)]),
-])  # fmt: skip
+def given(speedup=(), failed=None, skipped=None, flags=(), **keys):
+    """Return a row as a table has it: its speed-up and its interval, or why it has none."""
+    if failed or skipped:
+        status, code = ("failed", failed) if failed else ("skipped", skipped)
+        return model.Measurement(case(**keys), status, model.Reason(code, "x"))
+    return row(*speedup, of=case(**keys), flags=tuple(flags))
+
+
+@pytest.mark.parametrize(("rows", "code", "status", "errors"), TABLE["ended"])
 def test_what_is_no_pass_is_an_error(rows, code, status, errors):
-    assert (code, status, errors) == ended(outcome(*rows))
+    rows = [given(**keys) for keys in rows]
+    assert (code, status, [tuple(error) for error in errors]) == ended(outcome(*rows))
 
 
-@pytest.mark.parametrize(("rows", "code", "errors"), [
-    ([row(1.8, 1.7, 1.9)], 0, [("inconclusive", 0)]),
-    ([row(1.0)], 1, [("limit", 1)]), ([], 1, [("missing", 1)]),
-])  # fmt: skip
-def test_a_maybe_can_be_let_pass(rows, code, errors):
+@pytest.mark.parametrize(("interval", "code", "errors"), TABLE["let_pass"])
+def test_a_maybe_can_be_let_pass(interval, code, errors):
     """It is a warning, and the verdict stays what it is, also the command's own; nothing else."""
+    rows = [row(*interval)] if interval else []
     found = outcome(*rows, inconclusive="pass")
     maybe = model.Problem(Diagnostic("inconclusive", "few blocks"), Exit.INCONCLUSIVE)
     own = gated(report(errors=(maybe,), exit_code=5), Gate(inconclusive="pass"))
-    assert (found.exit_code, ended(found)[2]) == (code, errors)
+    assert (found.exit_code, ended(found)[2]) == (code, [tuple(error) for error in errors])
     assert [p.diagnostic.severity for p in found.errors] == ["error" if code else "warning"]
     assert found.verdicts[0].verdict != "pass"
     assert ended(own) == (0, "ok", [("inconclusive", 0)])

@@ -71,13 +71,11 @@ def test_a_count_whose_run_failed_has_no_cause():
     assert (found.cause, found.busy, found.growth) == (None, None, None)
 
 
-@pytest.mark.parametrize(("foreign", "answers"), [
-    (0.0, ("fail", "pass")), (0.5, ("inconclusive", "pass")),
-])  # fmt: skip
+@pytest.mark.parametrize(("foreign", "answers"), TABLE["missed"])
 def test_a_limit_that_is_missed_where_others_had_the_cores_is_inconclusive(foreign, answers):
     found = limited(2, 2.0, 2.0, foreign=foreign)
     gain = found.steps[-1].speedup
-    assert (scaling.reaches(found, 1.8, gain), scaling.reaches(found, 0.5, gain)) == answers
+    assert (scaling.reaches(found, 1.8, gain), scaling.reaches(found, 0.5, gain)) == tuple(answers)
 
 
 def said(*uses, elapsed=42.0):

@@ -15,60 +15,45 @@ PCIE4 = {"max_link_generation": 4, "max_link_width": 16}
 PCIE3 = {"max_link_generation": 3, "max_link_width": 16}
 
 
-def alone(ends, times, moving, queue):
-    """Return the copies of each end alone: waited for, and in a queue, where they may be faster."""
-    for (way, binding), seconds, further in zip(ends, times, moving or times, strict=True):
-        yield copy(way, [binding], seconds)
-        yield copy(way, [binding], further, mode="queued", queue=queue)
+def copied(gain, devices, *, times=(), moving=(), queue=0.0, few_of=None, around=(), **more):
+    """Return copies of each device alone, and last all at once: `gain` times the first's.
 
-
-def concurrent(gain, devices, *, times=None, moving=None, queue=0.0, spread=0.0, way="h2d", **more):
-    """Return each device's copies alone, and last all at once: `gain` times the first's."""
+    Of one device they are those of both ways. Each was copied in a queue, too, where it may be
+    faster (`moving`); one row may have too few samples.
+    """
     bindings = named(*devices)
-    times = times or [T] * len(bindings)
-    whole = len(bindings) * times[0] / gain
-    together = copy(way, bindings, whole, pattern="together", speedup=gain, spread=spread, **more)
-    return [*alone([(way, each) for each in bindings], times, moving, queue), together]
-
-
-def both_ways(gain, device, *, times=(T, T), moving=None, queue=0.0, **more):
-    (binding,) = named(device)
-    last = copy("bidir", [binding], sum(times) / gain, pattern="together", speedup=gain, **more)
-    return [*alone([("h2d", binding), ("d2h", binding)], times, moving, queue), last]
-
-
-def few(rows, place):
-    samples = Samples((T,) * 5, tuple(range(5)), queue=(0.0,) * 5)
-    rows[place] = replace(rows[place], samples=samples, metrics=thin(rows[place].metrics))
+    both = len(bindings) == 1
+    ends = [(way, each) for way in ("h2d", "d2h")[: 1 + both] for each in bindings]
+    times, rows = times or [T] * len(ends), []
+    for (way, binding), seconds, further in zip(ends, times, moving or times, strict=True):
+        rows.append(copy(way, [binding], seconds))
+        rows.append(copy(way, [binding], further, mode="queued", queue=queue))
+    whole = (sum(times) if both else len(times) * times[0]) / gain
+    more |= {"pattern": "together", "speedup": gain, "around": Around(*around) if around else None}
+    rows.append(copy("bidir" if both else "h2d", bindings, whole, **more))
+    if few_of is not None:
+        samples = Samples((T,) * 5, tuple(range(5)), queue=(0.0,) * 5)
+        thinned = thin(rows[few_of].metrics)
+        rows[few_of] = replace(rows[few_of], samples=samples, metrics=thinned)
     return rows
 
 
 TWO = (gpu(0), gpu(1))
 CORES = (core(0), core(1))
-DEVICES = {"cards": TWO, "cores": CORES, "four cards": [gpu(n) for n in range(4)],
-           "a card twice": [gpu(0), gpu(1), gpu(0)]}  # fmt: skip
-ONE = {"card": gpu(0), "core": core(0)}
-
-
-def measured(gain, at_once=None, both_ways_of=None, few_of=None, around=(), **more):
-    """Return rows of copies on devices at once, or of both ways of one; of one row too few."""
-    more["around"] = Around(*around) if around else None
-    if both_ways_of:
-        return both_ways(gain, ONE[both_ways_of], **more)
-    rows = concurrent(gain, DEVICES[at_once], **more)
-    return rows if few_of is None else few(rows, few_of)
+DEVICES = {"cards": TWO, "cores": CORES, "card": TWO[:1], "core": CORES[:1],
+           "a card twice": (*TWO, gpu(0)), "four cards": (*TWO, gpu(2), gpu(3))}  # fmt: skip
 
 
 @pytest.mark.parametrize(("expected", "seen", "figures"), TABLE["causes"])
 def test_too_little_gain_has_its_cause(expected, seen, figures):
-    why, figures = only(measured(**seen)), figures or {}
+    why, figures = only(copied(**seen | {"devices": DEVICES[seen["devices"]]})), figures or {}
     assert (why.cause if why else "") == expected
     assert {key: why.figures[key].value for key in figures} == pytest.approx(figures)
 
 
 def test_a_device_without_its_own_copies_has_no_cause():
     """How slow it is alone is unknown."""
-    assert only([row for row in concurrent(1.0, TWO) if row.case.names != ("b",)]) is None
+    assert only([row for row in copied(1.0, TWO) if row.case.names != ("b",)]) is None
 
 
 SIBLINGS = [replace(core(n), hardware=frozenset({"core:0", "core:1"})) for n in (0, 1)]
@@ -87,14 +72,14 @@ HOST = "the bandwidth of the host's memory: no link is in between"
     (SIBLINGS, "the cores that copy: a, b are one piece of hardware (core:0)"),
 ])  # fmt: skip
 def test_what_is_shared_is_named(devices, said):
-    why = only(concurrent(1.0, devices))
+    why = only(copied(1.0, devices))
     assert (why.cause, why.text.partition("they share ")[2]) == ("shared-link", said)
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
 def test_rows_without_figures_have_no_cause(status):
     """Their reason says why; rows of other benchmarks keep what they have."""
-    *rows, last = concurrent(1.0, TWO)
+    *rows, last = copied(1.0, TWO)
     other = replace(last, case=replace(last.case, bench="control"))
     assert only([*rows, replace(last, status=status, metrics={})]) is None
     assert copies_explained([other]) == [other]
