@@ -3,12 +3,12 @@
 import json
 import math
 import signal
-import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 from commands.scripts import script
-from shell import until
+from shell import ended, until
 from tables import table
 from test_causes import known, named
 
@@ -21,25 +21,20 @@ HANGING = script({"fault": "hang"}, {}, latency=5e-6, launch=5e-6, rate=1e12, ba
 STEPS = ("open", "upload", "download", "product", "costs")
 
 
-class Clock:
-    def __init__(self):
-        self.now = 0.0
+@pytest.mark.parametrize(
+    ("seconds", "names", "hanging", "takes", "waits", "expected"), table(__file__)["hanging"]
+)
+def test_what_hangs_leaves_the_others_their_time(
+    monkeypatch, seconds, names, hanging, takes, waits, expected
+):
+    """Its device is not tried again; time in which it waits for a core tells nothing.
 
-    def monotonic(self):
-        return self.now
-
-
-def binding(name, index):
-    ref = DeviceRef(Kind.CUDA, index)
-    return Binding(name, Device(str(ref), Kind.CUDA, ref, "A GPU", "cupy"))
-
-
-def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
-    """Examine names with children that answer in so long, or never; return what was found.
-
-    `waits` is the share of its time in which a child waits for a core.
+    Children answer in so long, or never; `waits` is the share of its time in which one waits.
     """
-    clock = Clock()
+    refs = [DeviceRef(Kind.CUDA, number) for number in range(len(names))]
+    bindings = [Binding(name, Device(str(ref), Kind.CUDA, ref, "A GPU", "cupy"))
+                for name, ref in zip(names, refs, strict=True)]  # fmt: skip
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
 
     def child(_command, _env, _limit, job, over):
         start, text = clock.now, ""
@@ -62,19 +57,7 @@ def examined(monkeypatch, seconds, *bindings, hanging=(), takes=0.0, waits=0.0):
     assert clock.now <= seconds + 0.2
     evidence = known(*(named(one.device, one.name) for one in bindings))
     failures = [one.failure for one in with_results(evidence, bindings, results).names]
-    return [failure and failure.code for failure in failures]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "names", "hanging", "takes", "waits", "expected"), table(__file__)["hanging"]
-)
-def test_what_hangs_leaves_the_others_their_time(
-    monkeypatch, seconds, names, hanging, takes, waits, expected
-):
-    """Its device is not tried again; time in which it waits for a core tells nothing."""
-    every = [binding(name, number) for number, name in enumerate(names)]
-    found = examined(monkeypatch, seconds, *every, hanging=hanging, takes=takes, waits=waits)
-    assert found == expected
+    assert [failure and failure.code for failure in failures] == expected
 
 
 def quiet(log):
@@ -93,15 +76,13 @@ def test_an_interrupt_loses_nothing(gpumap):
     gpumap.fake(f'log = "commands.log"\n{HANGING}')
     command = [gpumap.command, "doctor", "i->cuda1;h->cuda0", "--timeout", "90s",
                "--format", "plain", "--output", "report.json"]  # fmt: skip
-    with subprocess.Popen(
-        command, cwd=gpumap.folder, env=gpumap.env, stdout=subprocess.PIPE, text=True
-    ) as process:
-        quiet(gpumap.folder / "commands.log")  # the first name has ended, the other never will
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate()
-    assert process.returncode == 130
+    process = gpumap.start(command)
+    quiet(gpumap.folder / "commands.log")  # the first name has ended, the other never will
+    process.send_signal(signal.SIGINT)
+    answer = ended(process)
+    assert answer.code == 130
     report = json.loads((gpumap.folder / "report.json").read_text())
     first, second = report["result"]["diagnoses"]
     assert (first["verdict"], second["findings"][0]["code"]) == ("used", "GM409")
-    assert "i->cuda1: used" in out
-    assert "\ninterrupted: " in out
+    assert "i->cuda1: used" in answer.out
+    assert "\ninterrupted: " in answer.out
