@@ -55,16 +55,8 @@ def test_every_name_is_one_of_the_installed_cupy(standin):
 def test_a_launch_is_as_strict_as_the_drivers(standin):
     """What CUDA refuses has its status; what it leaves undefined is `Misuse`."""
     found = _python(["-c", PROGRAMS["launches"]], environment(standin, devices=2))
-    refused = {"device": 400, "grid": 1, "block": 1}
-    undefined = ("missing", "long", "elsewhere", "host", "function", "stream")
-    assert found == {
-        "right": None,
-        **{name: f"CUDADriverError {status}" for name, status in refused.items()},
-        **dict.fromkeys(undefined, "Misuse"),
-        "none": 0,
-        "none again": 0,
-        "as before": True,
-    }
+    assert found.pop("right") is None
+    assert found == PROGRAMS["launched"]
 
 
 def alike(own, real):

@@ -8,12 +8,13 @@ from pathlib import Path
 import opencl
 import pytest
 from commands.scripts import report
+from tables import table
 
 from gpumap import backends as loader
 from gpumap.backends import ICD_VARIABLE, INTEL_LIBRARY, register
 from gpumap.files import cache_folder
 
-INTEL = "/opt/intel/lib/libintelocl.so"
+TABLE = table(__file__)
 
 
 @pytest.fixture
@@ -65,14 +66,7 @@ def test_the_folder_is_made_once_and_is_ours_alone(here):
     assert len(shown(folder)) == 2
 
 
-CHOSEN = [{name: value} for name in (ICD_VARIABLE, "OPENCL_VENDOR_PATH")
-          for value in ("/etc/OpenCL/vendors", "")]  # fmt: skip
-
-
-@pytest.mark.parametrize(("system", "chosen"), [
-    *(({}, each) for each in CHOSEN), ({"library": False}, {}),
-    ({"library": False, "pocl": "libpocl.so.2"}, {}), ({"intel": f"{INTEL}\n"}, {}),
-])  # fmt: skip
+@pytest.mark.parametrize(("system", "chosen"), TABLE["chosen"])
 def test_where_nothing_is_to_be_done_nothing_is(here, system, chosen):
     """The user has chosen, whatever it is; it is not installed; or the system knows it already."""
     env, _ = here(**system)
@@ -100,13 +94,9 @@ def test_without_a_place_for_it_nothing_is_changed(here, tmp_path, kind):
     assert "GPUMAP_CACHE_DIR" in note.hint
 
 
-@pytest.mark.parametrize(("env", "place"), [
-    ({"GPUMAP_CACHE_DIR": "c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "c"),
-    ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpumap"),
-    ({"XDG_CACHE_HOME": "x", "HOME": "/h"}, "/h/.cache/gpumap"), ({"HOME": "h"}, None), ({}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(("env", "place"), TABLE["caches"])
 def test_the_cache_is_where_a_variable_says(env, place):
-    assert cache_folder(env) == (place and Path(place))
+    assert cache_folder(env or {}) == (Path(place) if place else None)
 
 
 @pytest.mark.skipif("intel" not in opencl.libraries(), reason="intel-opencl-rt: not installed")

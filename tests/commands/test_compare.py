@@ -110,9 +110,7 @@ def test_a_run_is_compared_with_its_base_where_it_went_well(pair, keys, argument
     assert [[v["rule"], v["verdict"]] for v in report(answer)["verdicts"]] == verdicts
 
 
-@pytest.mark.parametrize(("rate", "given", "name"), [
-    (1.0, (), "a"), (1.0, ("--base", "base.json"), "b"), (0.5, ("--base", "base.json"), "b"),
-], ids=["no base", "as fast", "slow"])  # fmt: skip
+@pytest.mark.parametrize(("rate", "given", "name"), TABLE["reference"])
 def test_the_reference_runs_where_it_ran_in_the_base(gpumap, rate, given, name):
     """Its row has the same id then: it is not missing, however fast the devices are now."""
     two = ({"name": "Fake GPU A"}, {"name": "Fake GPU B", "rate": 1.25 * RATE})
@@ -172,10 +170,7 @@ def scripted(gpumap):
     return gpumap.fake(script({}))
 
 
-@pytest.mark.parametrize(("b", "code", "start"), [
-    ("nice", 0, "Not slower: the judged metric is not slower by 5 %"),
-    ("GPUMAP_FAKE=slow.toml", 1, "Slower: dot.one.time is 1.25 times the baseline"),
-])  # fmt: skip
+@pytest.mark.parametrize(("b", "code", "start"), TABLE["of_both"])
 def test_b_is_judged_against_a(scripted, b, code, start):
     """The control has no part: it would be as much slower, and tell of a slower device."""
     both = (DOT, f"{b} {DOT}")

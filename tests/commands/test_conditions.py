@@ -1,6 +1,7 @@
 """Under what conditions a command ends how: one table each, on scripted devices."""
 
 import os
+import shlex
 import sys
 
 import pytest
@@ -53,10 +54,7 @@ def test_the_longest_budget_is_no_overflow(gpumap):
     assert (answer.code, report(answer)["settings"]["timeout_s"]) == (0, 1e9)
 
 
-COMMANDS = {
-    "help": ("--help",), "check as JSON": ("check", PAIR, "--format", "json"),
-    "explain": ("explain",), "bench": (*DOT, "--budget", "2s"),
-}  # fmt: skip
+COMMANDS = {name: shlex.split(line) for name, line in TEXTS["commands"].items()}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -89,26 +87,15 @@ def redirected(gpumap, arguments, redirection, **env):
     return gpumap.run(words, **({"GPUMAP_QUIET": "1"} | env))
 
 
-def at(module, owner, name, calls=1):
-    return TEXTS["at"].format(module=module, owner=owner, name=name, calls=calls)
-
-
 PLANNED = [("solo", "a"), ("solo", "b"), ("one", "a"), ("many", "ab")]
-SESSION = "backends.fake", "FakeSession"
-MOMENTS = {  # code, status of the report, whether rows have samples then
-    "resolving": (at("backends.fake", "FakeBackend", "probe"), 130, "interrupted", False),
-    "preparing": (at(*SESSION, "empty"), 130, "interrupted", False),
-    "measuring": (at(*SESSION, "gemm", 400), 130, "interrupted", True),
-    "reporting": (at("app", "recording", "emit"), 0, "ok", True),
-}
 
 
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM", "SIGHUP"])
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", TEXTS["moments"])
 def test_an_interrupt_at_each_stage(gpumap, moment, signal):
     """Exit 130 with a whole report of what there is, and once that is made, the run's own end."""
-    patch, code, status, measured = MOMENTS[moment]
-    text = TEXTS["program"].format(signal=signal, patch=patch)
+    at, code, status, measured = TEXTS["moments"][moment]
+    text = TEXTS["program"].format(signal=signal, patch=TEXTS["at"].format(**at))
     words = (*DOT, "--budget", "8s", "--format", "json", "--quiet")
     answer = gpumap.fake(script()).run([sys.executable, "-P", "-c", text, *words])
     found = report(answer)

@@ -6,12 +6,14 @@ import threading
 
 import pytest
 from shell import on_a_terminal
+from tables import table
 
 from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program
 from gpumap.engine.base import Settings
 from gpumap.model import replace
 
+TABLE = table(__file__)
 SETTINGS = Settings(budget=60.0, timeout=600.0)
 QUIET = Output(quiet=True)
 
@@ -39,9 +41,7 @@ def watched(clock, stderr, output=QUIET, settings=SETTINGS, argv=("bench", "dot"
     return Progress(program, output, settings, clock.now, clock.wait)
 
 
-@pytest.mark.parametrize(("end", "seconds"), [
-    (0, []), (29, []), (30, []), (31, [30]), (95, [30, 60, 90]),
-])  # fmt: skip
+@pytest.mark.parametrize(("end", "seconds"), TABLE["log"])
 def test_a_log_hears_every_30_seconds_what_is_done(end, seconds):
     """Nothing before; by the clock, whatever is done in the meantime."""
     log = io.StringIO()
@@ -52,13 +52,10 @@ def test_a_log_hears_every_30_seconds_what_is_done(end, seconds):
     assert log.getvalue().splitlines() == lines
 
 
-@pytest.mark.parametrize(("argv", "command"), [
-    (("transfer-cost", "a->cpu0"), "transfer-cost"),
-    (("selftest",), "selftest"), (("bench", "train", "--quiet"), "bench train"),
-])  # fmt: skip
+@pytest.mark.parametrize(("argv", "command"), TABLE["called"])
 def test_a_terminal_has_one_line_that_is_written_again(argv, command):
     terminal = Terminal()
-    watched(Clock(1.0), terminal, Output(), argv=argv).beat()
+    watched(Clock(1.0), terminal, Output(), argv=tuple(argv)).beat()
     line = f"gpumap: {command}: looking for devices, 0 s of 60 s"
     assert terminal.getvalue() == f"\r{line:79}\r"
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from cases import planned_case
+from tables import table
 
 from gpumap import model
 from gpumap.app import recording
@@ -54,10 +55,7 @@ def test_an_error_takes_nothing_back_of_what_was_wrong_before(before, error, cod
     assert (len(report.errors), report.exit_code) == (2, code)
 
 
-@pytest.mark.parametrize(("reason", "code"), [
-    ("wrong-data", 4), ("over-ceiling", 4), ("diverged", 4), ("device-lost", 3),
-    ("out-of-memory", 3), ("unsupported", 3),
-])  # fmt: skip
+@pytest.mark.parametrize(("reason", "code"), table(__file__)["failed"])
 def test_a_row_that_failed_ends_in_the_code_of_its_reason(reason, code):
     """A figure that no device can have is wrong data."""
     failed = replace(row("cupy"), status="failed", reason=model.Reason(reason, "x"))

@@ -189,10 +189,7 @@ def test_a_file_for_each_stream(gpumap):
     assert found == {f"{n}.out": b"\xffout" for n in names} | {f"{n}.err": b"err\n" for n in names}
 
 
-@pytest.mark.parametrize(("files", "given", "said"), [
-    (48, ("@many", "--output-dir", "logs"), "cannot write "),
-    (6, (TWO,), "cannot start a: "),
-])  # fmt: skip
+@pytest.mark.parametrize(("files", "given", "said"), TEXTS["limited"])
 def test_more_files_than_may_be_open(gpumap, files, given, said):
     (gpumap.folder / "many").write_text(";".join(f"n{number}->cpu0" for number in range(40)))
     limited = ("sh", "-c", f'ulimit -n {files}; exec "$@"', "sh")

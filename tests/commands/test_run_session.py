@@ -15,7 +15,6 @@ TABLE = table(__file__)
 PYTHON = (BIN / "gpumap").read_text().partition("\n")[0].removeprefix("#!")
 EXAMPLE = TABLE["example"]
 MODEL = "--network models.modelfile:ModelClass"
-TO_BOTH = "--map 'dev0->cuda0;dev1->cuda1' --comm local"
 TRAIN = f"{shlex.quote(PYTHON)} -P -m gpumap bench train"
 # it ends where nothing disturbs, and has time where something does
 ENDS = ("--budget", "12s", "--precision", "50%")
@@ -43,17 +42,12 @@ def test_how_bsp_exchanges(session, line, call, noted):
     assert (answer.err != "") == noted
 
 
-@pytest.mark.parametrize(("text", "words", "call"), [
-    (EXAMPLE.replace("BSP", "EASGD"), ("--backend", "cupy", "--", "--rule", "gosgd"),
-     f"{TRAIN} {TO_BOTH} --rule easgd {MODEL} --backend cupy --rule gosgd"),  # the last one counts
-    ("RULE=BSP\nDEVICES=cpu0,opencl0:0.1", (),
-     f"{TRAIN} --map 'dev0->cpu0;dev1->opencl0:0.1' --comm local --rule bsp"),
-], ids=range(2))  # fmt: skip
+@pytest.mark.parametrize(("text", "words", "call"), TABLE["calls"], ids=range(2))
 def test_the_call_that_a_dry_run_prints(session, text, words, call):
     answer = session(text, "--dry-run", "--quiet", *words)
     assert (answer.code, answer.err) == (0, "")
     assert " --quiet" in answer.out  # that is asked of bench train, too
-    assert answer.out.replace(" --quiet", "") == f"{call}\n"
+    assert answer.out.replace(" --quiet", "") == f"{TRAIN} {call}\n"
 
 
 @pytest.mark.parametrize("value", ["$(touch x)", "a;touch x"])

@@ -9,9 +9,8 @@ from scripts import script
 from tables import table
 
 TWO = "dev0->cpu0;dev1->cpu1"
-BIND = f"import os, sys, time\nos.sched_setaffinity(0, {{{ALLOWED[0]}}})"
-ONE = f"{BIND}\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass\n"
-WORK = "\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\n"
+TEXTS = table(__file__)
+ONE, WORKS = (TEXTS[name].replace("CORE", str(ALLOWED[0])) for name in ("one", "works"))
 
 
 def watched(gpumap, code, *options, map_=TWO):
@@ -51,9 +50,9 @@ def test_expect_used_is_inconclusive_where_use_is_unknown(gpumap):
     assert gpumap(*command).code == 5
 
 
-@pytest.mark.parametrize(("end", "code", "said"), table(__file__)["ended_badly"])
+@pytest.mark.parametrize(("end", "code", "said"), TEXTS["ended_badly"])
 def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, code, said):
-    answer, report = watched(gpumap, f"{BIND}{WORK}{end}", map_="dev0->cpu0")
+    answer, report = watched(gpumap, f"{WORKS}{end}", map_="dev0->cpu0")
     assert answer.code == code
     assert answer.out.startswith(f"The program {said} after ")
     assert verdicts(report) == {"dev0": "used"}
@@ -61,10 +60,7 @@ def test_what_was_recorded_of_a_program_that_ended_badly_is_whole(gpumap, end, c
     assert report["headline"]["level"] == "failed"
 
 
-@pytest.mark.parametrize("start", [
-    f"import os, sys, time\nif os.fork(): sys.exit(os.wait()[1])\n{WORK}",
-    f"import subprocess as s, sys\ns.run([sys.executable, '-c', {f'import time{WORK}'!r}])",
-], ids=["fork", "subprocess"])  # fmt: skip
+@pytest.mark.parametrize("start", TEXTS["starts"].values(), ids=TEXTS["starts"])
 def test_what_a_program_starts_is_the_programs(gpumap, start):
     answer, report = watched(gpumap, start, map_="all->cpu")
     assert (answer.code, verdicts(report)) == (0, {"all": "used"})

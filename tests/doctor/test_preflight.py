@@ -291,9 +291,7 @@ def test_drivers_that_hang_one_after_the_other_are_named_within_the_limit(gpumap
         assert f"{library}: its driver did not answer within" in found[name]
 
 
-@pytest.mark.parametrize(("ignored", "options", "code"), [
-    ("", (), 5), ("", ("--inconclusive", "pass"), 0), ("ecc-mode", (), 0),
-])  # fmt: skip
+@pytest.mark.parametrize(("ignored", "options", "code"), TABLE["not_told"])
 def test_what_cannot_be_told_is_no_pass_unless_it_may_be(gpumap, ignored, options, code):
     """A scripted device says nothing of its memory's errors, which are required to be counted."""
     (gpumap.folder / "require.toml").write_text(f'ecc = true\nignore = ["{ignored}"]')

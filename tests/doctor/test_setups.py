@@ -14,7 +14,6 @@ from flat_report import loads
 from gpumap.doctor.diagnose import table
 
 SOUND = {"latency": 5e-6, "launch": 5e-6, "rate": 1e12, "bandwidth": 1e11}
-BOTH = ("dev0->cuda0;dev1->cuda1",)
 ROOM = "90s"  # for a machine with other work; what hangs would take all of it
 needs_opencl = pytest.mark.skipif(find_spec("pyopencl") is None, reason="pyopencl: not installed")
 
@@ -76,7 +75,7 @@ def test_the_planted_cause_is_named_first(gpumap, stubs, plant):
 
 def test_a_gpu_that_nvidia_smi_numbers_otherwise_is_used(gpumap):
     devices = [{"pci": "0000:09:00.0"}, {"pci": "0000:06:00.0"}]
-    answer, report = asked(gpumap, Plant("", BOTH, devices), None)
+    answer, report = asked(gpumap, Plant("", ("dev0->cuda0;dev1->cuda1",), devices), None)
     notes = [note for note in report["map"]["notes"] if note["code"] == "order-differs"]
     assert [one["verdict"] for one in report["diagnoses"]] == ["used", "used"]
     assert [note["name"] for note in notes] == ["dev0", "dev1"]

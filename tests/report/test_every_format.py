@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from functools import cache, partial
+from functools import cache
 from xml.etree import ElementTree as ET
 
 import made_reports
@@ -92,10 +92,6 @@ def read_html(text):
     return [words for words in page.find("body").itertext() if words.strip()]
 
 
-def read_tracker(reader, text):
-    return [each.name for each in reader(text)]
-
-
 def read_openmetrics(text):
     samples = [sample for family in families(text).values() for sample in family.samples]
     return [value for sample in samples for value in sample.labels.values()]
@@ -107,7 +103,8 @@ READERS = {
     "json": lambda text: list(texts_of(json.loads(text, parse_constant=pytest.fail))),
     "github": lambda text: [*text.split("\n"), *(command.data for command in commands(text))],
     "csv": read_csv, "markdown": read_markdown, "junit": read_junit, "html": read_html,
-    **{name: partial(read_tracker, read) for name, read in TRACKER_READERS.items()},
+    **{name: lambda text, read=read: [each.name for each in read(text)]
+       for name, read in TRACKER_READERS.items()},
     "openmetrics": read_openmetrics,
 }  # fmt: skip
 

@@ -14,19 +14,17 @@ DTYPES = ("float32", "float64", "float16", "uint8")
 TURNS = list(product((False, True), repeat=2))
 
 
-def chosen(devices):
-    """Return the first and the last device of a backend, and a part where there are some."""
-    parts = [d for d in devices if d.ref.part is not None]
-    whole = [d for d in devices if d.ref.part is None]
-    few = [*whole[:1], *parts[-1:], *whole[-1:]]
-    return list({d.id: d for d in few}.values())
-
-
 def places():
-    """Return a (backend, device) for each test, or the backend alone where it has none."""
+    """Return a (backend, device) for each test, or the backend alone where it has none.
+
+    They are the first and the last device of a backend, and a part where there are some.
+    """
     for name in REGISTRY:
         probe = backend(name)[1]
-        for device in chosen(probe.devices):
+        parts = [d for d in probe.devices if d.ref.part is not None]
+        whole = [d for d in probe.devices if d.ref.part is None]
+        few = (*whole[:1], *parts[-1:], *whole[-1:])
+        for device in {d.id: d for d in few}.values():
             yield pytest.param((name, device), id=f"{name}-{device.ref}")
         if not probe.usable:
             reason = f"{name}: {probe.reason}"

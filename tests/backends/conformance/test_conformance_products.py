@@ -17,16 +17,11 @@ from gpumap.kernels import KERNELS
 FLOATS = pytest.mark.parametrize("dtype", DTYPES[:3])
 TABLE = table(__file__)
 REALS = pytest.mark.parametrize("dtype", DTYPES[:2])  # of kernels
-FACTORS = [(1.0, 1.0), (2.0, 0.0), (-0.5, 0.25), (0.0, 1.0), (0.0, 0.0), (1.0, -1.0)]
-PRODUCTS = [
-    *((sizes, 1.0, 0.0) for sizes in ((1,) * 3, (7,) * 3, (16,) * 3, (33,) * 3, (100, 37, 65))),
-    *(((37, 21, 50), *factors) for factors in FACTORS),
-]
 
 
 @FLOATS
 @pytest.mark.parametrize("transpose", TURNS)
-@pytest.mark.parametrize(("sizes", "alpha", "beta"), PRODUCTS, ids=str)
+@pytest.mark.parametrize(("sizes", "alpha", "beta"), TABLE["products"], ids=str)
 def test_products_of_every_shape(session, rng, sizes, alpha, beta, transpose, dtype):
     featured(session, dtype)
     assert_product(session, rng, sizes, dtype, transpose, alpha, beta)
