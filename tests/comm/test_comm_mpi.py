@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from commands.ranks import ROOT, needs_mpi
 from mpi_jobs import run, said
+from tables import table
 from test_comm_threads import assert_said_by_threads
 
 from gpumap.training.model_class import Recorder
 
+TABLE = table(__file__)
 RANKS = Path(__file__).with_name("engine_ranks.py")
 LOOP = (sys.executable, str(RANKS.with_name("loop_ranks.py")))
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
@@ -48,19 +50,7 @@ def test_a_loop_of_ones_own_is_plain_on_one_rank(tmp_path):
 @needs_mpi
 def test_what_is_wrong_with_one_ranks_arrays_is_raised_on_all():
     """Calls must match. A rank of no examples is none of the mean; large weights have one."""
-    no_list = "'NoneType' object is not iterable"
-    messages = {
-        "shape": "ShapeError: arrays[0] of rank 2 and of rank 0 are <f4 (3, 2) and <f4 (2, 3)",
-        "dtype": "DtypeError: arrays[1] of rank 2 and of rank 0 are <f4 (4,) and <f8 (4,)",
-        "count": "ShapeError: rank 2 has 1 arrays, and rank 0 has 2",
-        "none": "DtypeError: rank 2: arrays[1] is no array: str",
-        "nothing": f"DtypeError: rank 2: the arrays cannot be used: {no_list}",
-        "weight": "QuestionError: rank 2: weight is -1.0",
-        "file": "SourceError: rank 0: cannot write /nowhere/a.npz: no such file or directory",
-        "call": "QuestionError: rank 2 calls gpumap.broadcast, and this rank calls gpumap.average",
-        "empty": "1.0",
-        "large": "1.0",
-    }
+    messages = TABLE["wrong"]
     told = {(rank, kind): text for kind, text in messages.items() for rank in range(3)}
     # the rank that has it does not name itself
     for rank, *kinds in ((2, "none", "nothing", "weight"), (0, "file")):
@@ -80,17 +70,10 @@ def test_a_rank_that_ends_with_an_exception_ends_the_others():
 
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-RULE = """
-import json, gpumap
-rule = gpumap.{}
-rule.init(devices=["cpu0", "cpu1"], modelfile="model_class", modelclass="ModelClass",
-          checkpoint={!r})
-print("wait", json.dumps(rule.wait()))
-"""
 
 
 def session(rule, file):
-    done = run([sys.executable, "-c", RULE.format(rule, str(file))], EXAMPLES, **ROOT)
+    done = run([sys.executable, "-c", TABLE["rule"].format(rule, str(file))], EXAMPLES, **ROOT)
     assert done.returncode == 0, done.stderr
     with np.load(file) as saved:
         return json.loads(done.stdout.partition("wait ")[2]), [saved["arr_0"], saved["arr_1"]]

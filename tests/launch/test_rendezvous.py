@@ -6,24 +6,13 @@ import sys
 
 import pytest
 from refusals import refusal
+from tables import table
 
 from gpumap.errors import BusyError, QuestionError
 from gpumap.launch import rendezvous
 from gpumap.launch.rendezvous import Claim, Meeting
 
-# A rank that takes a claim, meets so many as `gpumap exec` does (1: itself alone), and becomes
-# another program, which lives until its stdin is closed.
-RANK = """
-import os, sys
-from gpumap.launch.rendezvous import Claim, Meeting
-job, rank, ranks, name, ref, device = sys.argv[1:]
-claim, met = Claim(name, ref, device, os.getpid()), Meeting(job, os.environ)
-met.take(int(rank), claim)
-print("ready", flush=True)
-if int(ranks) > 1:
-    met.wait(int(rank), int(ranks), claim, 60.0)
-os.execvp("sh", ["sh", "-c", "echo left; read line"])
-"""
+TABLE = table(__file__)
 MINE = Claim("a", "cuda0", "GPU-0", os.getpid())
 
 
@@ -37,7 +26,7 @@ class Node:
 
     def start(self, rank, name, ref, device, *, ranks=1, job="job"):
         process = subprocess.Popen(
-            [sys.executable, "-c", RANK, job, str(rank), str(ranks), name, ref, device],
+            [sys.executable, "-c", TABLE["rank"], job, str(rank), str(ranks), name, ref, device],
             env=os.environ | self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         self.started.append(process)
@@ -85,12 +74,7 @@ def test_the_rank_that_waits_names_the_one_that_was_refused(node):
     assert f"process {process.pid}) have" in told.message
 
 
-@pytest.mark.parametrize(("name", "ref", "device", "busy"), [
-    ("b", "cuda1", "GPU-0", True),  # the launcher has left both the same
-    ("a", "cuda0", "GPU-0", True),  # one entry taken twice
-    ("b", "cuda0", "GPU-0", False),  # the map itself gives it two names
-    ("b", "cuda1", "GPU-1", False),
-])  # fmt: skip
+@pytest.mark.parametrize(("name", "ref", "device", "busy"), TABLE["claims"])
 def test_two_ranks_have_one_device_only_where_the_map_says_so(node, name, ref, device, busy):
     process = node.start(1, name, ref, device)
     met = node.meeting()

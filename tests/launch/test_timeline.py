@@ -3,10 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import table
 
 from gpumap.launch.timeline import phases
 
-IDLE, ALONE, BOTH = 0.0, 1.0, 2.0
+TABLE = table(__file__)
 
 
 def looks(*stretches, each=0.05):
@@ -15,19 +16,7 @@ def looks(*stretches, each=0.05):
 
 
 @pytest.mark.parametrize(("seen", "start", "serial", "uneven", "idle"), [
-    ([(2.0, BOTH)], 0, 0, 0, 0),
-    ([(1.0, IDLE), (1.0, BOTH)], 1, 0, 0, 0),
-    ([(0.5, IDLE), (0.5, ALONE), (1.0, BOTH)], 1, 0, 0, 0),  # reads, then compiles
-    ([(0.15, BOTH), (1.0, ALONE), (1.0, BOTH)], 1, 0, 0, 0),  # all load a library first
-    ([(1.0, BOTH), (1.0, ALONE), (0.2, BOTH)], 0, 1, 0, 0),
-    ([(0.1, ALONE), (0.1, BOTH)] * 10, 0.2, 0.8, 0, 0),  # of each step a half
-    ([(1.0, BOTH), (1.0, ALONE)], 0, 0, 1, 0),
-    ([(0.1, BOTH), (0.1, ALONE)] * 10, 0.1, 0, 0.9, 0),  # uneven in each step
-    ([(1.0, BOTH), (1.0, ALONE), (0.1, IDLE)], 0, 0, 1, 0.1),  # and ends slowly
-    ([(1.0, BOTH), (1.0, ALONE), (1.0, BOTH), (0.05, ALONE)], 0, 1.05, 0, 0),  # ends unlike
-    ([(0.2, BOTH), (0.2, IDLE)] * 10, 0.2, 0, 0, 1.8),
-    ([(2.0, ALONE)], 0, 2, 0, 0),  # never several: the start has no end, and is none
-    ([], 0, 0, 0, 0),
+    *TABLE["phases"], *([stretches * 10, *expected] for stretches, *expected in TABLE["steps"]),
 ])  # fmt: skip
 def test_each_second_in_which_not_several_work_has_one_reason(seen, start, serial, uneven, idle):
     found = phases(looks(*seen))

@@ -6,43 +6,18 @@ import numpy as np
 import pytest
 from backends.frameworks import needs
 from sessions import opened
+from tables import table
 from test_rules import COUNT, EACH, learned, training
 
 from gpumap.errors import QuestionError
 from gpumap.training.tasks import UserNetwork
 
 pytestmark = needs("torch")
-MODULE = """
-import torch
-
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.Sequential(
-            torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-        self.fixed = torch.nn.Parameter(torch.ones(3), requires_grad=False)
-        self.unused = torch.nn.Parameter(torch.ones(2))
-
-    def batch(self, numbers):
-        x = torch.tensor([[n % 5, n % 3, n % 7, 1] for n in numbers.tolist()], dtype=torch.float32)
-        return x, (x[:, 0] > x[:, 2]).float()
-
-    def loss(self, x, y):
-        z = self.layers(x)[:, 0]
-        return torch.nn.functional.binary_cross_entropy_with_logits(z, y)
-
-    def accuracy(self, x, y):
-        return ((self.layers(x)[:, 0] > 0) == y).float().mean()
-
-class NoLoss(torch.nn.Module):
-    def batch(self, numbers):
-        return numbers, numbers
-"""
 
 
 @pytest.fixture
 def net(tmp_path, monkeypatch):
-    (tmp_path / "own_module.py").write_text(MODULE)
+    (tmp_path / "own_module.py").write_text(table(__file__)["module"])
     monkeypatch.syspath_prepend(tmp_path)
     yield UserNetwork("own_module:Net")
     sys.modules.pop("own_module", None)
