@@ -9,7 +9,7 @@ import opencl
 import pytest
 from combinations import chosen
 from ready import Ready
-from shell import BIN, Shell
+from shell import Shell, environment
 from stubs import Stubs, build
 
 with suppress(ImportError):  # the tests that `make gpu` runs do without it
@@ -44,17 +44,6 @@ def pytest_collection_modifyitems(config, items):
         kept = set(chosen(items))
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
-
-
-def environment(home, folder):
-    names = ("PATH", "LD_LIBRARY_PATH", opencl.VARIABLE)
-    kept = {key: os.environ[key] for key in names if key in os.environ}
-    kept["PATH"] = f"{BIN}:{kept['PATH']}"  # the programs of this environment come first
-    env = {**kept, "HOME": str(home), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
-    env["PYTHONWARNINGS"] = "error"
-    # matplotlib looks at every font of the machine once, and remembers them there
-    env["MPLCONFIGDIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "matplotlib")
-    return env
 
 
 @pytest.fixture

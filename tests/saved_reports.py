@@ -1,7 +1,6 @@
 """Saved reports of real runs on scripted devices, each made once for all tests."""
 
 import json
-import os
 import shlex
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from commands.scripts import script
 from mpi_jobs import tmpdir
-from shell import Shell
+from shell import Shell, environment
 from tables import table
 
 from gpumap.model.io import digest
@@ -41,11 +40,7 @@ class Written:
 @cache
 def written(name):
     folder = Path(tmpdir())
-    kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
-    env = {
-        "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error",
-    }  # fmt: skip
-    shell = Shell(folder, kept | env).fake(DEVICES)
+    shell = Shell(folder, environment(folder, folder)).fake(DEVICES)
     path = folder / "report.json"
     answer = shell.run([shell.command, *COMMANDS[name], "--output", str(path)])
     return Written(path, path.read_text(), answer.out, answer.err)

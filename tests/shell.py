@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import opencl
 from ready import Ready
 
 BIN = Path(sys.executable).parent
@@ -59,6 +60,18 @@ class Shell:
         (self.folder / "fake.toml").write_text(script)
         self.env.update(GPUMAP_FAKE=str(self.folder / "fake.toml"), GPUMAP_BACKEND="fake")
         return self
+
+
+def environment(home, folder):
+    """Return variables that hide the user's own: of the machine's, where programs are."""
+    names = ("PATH", "LD_LIBRARY_PATH", opencl.VARIABLE)
+    kept = {key: os.environ[key] for key in names if key in os.environ}
+    kept["PATH"] = f"{BIN}:{kept['PATH']}"  # the programs of this environment come first
+    env = {**kept, "HOME": str(home), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
+    env["PYTHONWARNINGS"] = "error"
+    # matplotlib looks at every font of the machine once, and remembers them there
+    env["MPLCONFIGDIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "matplotlib")
+    return env
 
 
 def ended(process) -> Answer:

@@ -6,23 +6,96 @@ import shlex
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 from commands.scripts import script
 from junitparser import JUnitXml
 from report_schema import checked
 from shell import BIN, LIMIT, until
-from steps import ACTION, ROOT, STEPS, Job
 from tables import table
-from written import PROJECT
+from written import PROJECT, ROOT
 
 TABLE = table(__file__)
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS = {step["id"]: step for step in ACTION["runs"]["steps"]}
+SHELL = ["bash", "--noprofile", "--norc", "-eo", "pipefail"]  # what the runner means by "bash"
+_EXPRESSION = re.compile(r"\$\{\{ (inputs|steps\.install\.outputs)\.([a-z-]+) \}\}")
+_COMMAND = re.compile(r"\s*::([^ :]+)(?: title=([^:]*))?::(.*)")
 SCRIPTS = sorted((ROOT / ".github" / "action").glob("*.sh"))
 TWO = "a->cuda0;b->cuda1"
 COMMANDS = {"error", "warning", "notice", "group", "endgroup"}  # what a step may tell the runner
 HOSTILE = TABLE["hostile"]
+
+
+@dataclass(frozen=True)
+class Step:
+    code: int
+    log: str
+    outputs: dict[str, str]
+    summary: str
+    paths: tuple[str, ...]
+
+    @property
+    def obeyed(self):
+        """Return the commands in the log: lines that begin so, unless it was told to stop."""
+        found, stopped = [], None
+        for line in self.log.splitlines():
+            command = _COMMAND.match(line)
+            if stopped is None:
+                assert "##[" not in line, "the runner obeys this too"
+                if command and command[1] == "stop-commands":
+                    stopped = command[3]
+                elif command:
+                    found.append(command.groups())
+            elif command and command[1] == stopped:
+                stopped = None
+        assert stopped is None, "the runner was left deaf"
+        return found
+
+
+@dataclass
+class Job:
+    gpumap: object
+    action: Path = ROOT
+    venv: str = sys.prefix
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def prepare(self, name, inputs):
+        """Write a step's script; return its command line, its variables and the files they name."""
+        files = {key: self._file(key) for key in ("OUTPUT", "STEP_SUMMARY", "PATH")}
+        script = self._file("script")
+        script.write_text(STEPS[name]["run"])
+        env = {key: self._filled(text, inputs) for key, text in STEPS[name]["env"].items()}
+        env |= {f"GITHUB_{key}": str(file) for key, file in files.items()}
+        env |= {"GITHUB_ACTION_PATH": str(self.action), "RUNNER_TEMP": str(self.gpumap.folder)}
+        return [*SHELL, str(script)], self.variables | env, files
+
+    def step(self, name="run", /, **inputs):
+        given = {key.replace("_", "-"): value for key, value in inputs.items()}
+        assert set(given) <= set(ACTION["inputs"])
+        command, env, files = self.prepare(name, given)
+        answer = self.gpumap.run(command, **env)
+        return self.ended(answer.code, answer.out + answer.err, files)
+
+    def ended(self, code, log, files):
+        texts = {key: file.read_text() for key, file in files.items()}
+        outputs = dict(line.split("=", 1) for line in texts["OUTPUT"].splitlines())
+        return Step(code, log, outputs, texts["STEP_SUMMARY"], tuple(texts["PATH"].splitlines()))
+
+    def _file(self, name):
+        path = self.gpumap.folder.parent / f"runner-{name}"
+        path.write_text("")
+        return path
+
+    def _filled(self, text, inputs):
+        kind, name = _EXPRESSION.fullmatch(text).groups()
+        return (
+            inputs.get(name, ACTION["inputs"][name]["default"]) if kind == "inputs" else self.venv
+        )
 
 
 @pytest.fixture
@@ -71,13 +144,9 @@ def test_shellcheck_has_nothing_to_say(path):
     assert (done.returncode, done.stdout) == (0, "")
 
 
-@pytest.mark.parametrize(("devices", "inputs", "code", "status"), [
-    ({}, {}, 0, "ok"), ({}, {"args": "--needs c"}, 1, "no"), ({}, {"map": "a->gpu0"}, 2, "error"),
-    ({}, {"map": "a->cuda7"}, 3, "absent"), ({"fault": "flip"}, {}, 4, "wrong-data"),
-    ({"fault": "lost"}, {}, 3, "absent"),
-])  # fmt: skip
+@pytest.mark.parametrize(("devices", "inputs", "code", "status"), TABLE["ends"])
 def test_the_step_ends_as_gpumap_does_and_tells_all(gpumap, devices, inputs, code, status):
-    step = Job(gpumap.fake(script(**devices))).step(**{"map": TWO} | inputs)
+    step = Job(gpumap.fake(script(**devices or {}))).step(**{"map": TWO} | (inputs or {}))
     assert step.code == code
     assert list(step.outputs) == ["exit-code", "status", "report", "junit"]
     assert (step.outputs["exit-code"], step.outputs["status"]) == (str(code), status)

@@ -1,24 +1,105 @@
 """What processes take of cores and GPUs, by trees of the kernel's files and by NVML's answers.
 
-`AMD` is a recording: github.com/Umio-Yasuno/amdgpu_top/issues/87. `XE` is the kernel's own example:
+`amd` is a recording: github.com/Umio-Yasuno/amdgpu_top/issues/87. `xe` is the kernel's own example:
 docs.kernel.org/gpu/xe/xe-drm-usage-stats.html. The i915 file and all of sysfs and /proc/PID/stat
 are no recordings: they follow docs.kernel.org/gpu/drm-usage-stats.html, the ABI files and proc(5).
 """
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 from nvml_library import Library
 from tables import table
-from watched import Clock, Seen, card, cpu, ended, gpu, tree
+from trees import Sketch
 
 from gpumap.launch import device_usage as usage
 from gpumap.launch.watching import Watch, units_of
-from gpumap.model import Kind
+from gpumap.model import Binding, Device, DeviceRef, Kind
 
 TABLE = table(__file__)
-AMD, XE, I915 = (TABLE[driver] for driver in ("amd", "xe", "i915"))
+AMD, XE = TABLE["amd"], TABLE["xe"]
 SECOND = 1_000_000_000
+
+
+def tree(
+    folder, pid=100, ticks=0, processor=0, drm=(), threads=(), children="", state="S", waited=0,
+    gone=0,
+):  # fmt: skip
+    """Write a process as proc(5) has it; its name has what names may have.
+
+    `waited` are ticks of its children, `gone` those of its threads that have ended.
+    """
+    proc, sketch = folder / "proc" / str(pid), Sketch(folder)
+
+    def stat(thread, spent, core):
+        fields = [state, *[0] * 10, spent, 0, waited, 0, 20, 0, 1 + len(threads), 0, 555, 0, 3]
+        fields += [0] * (36 - len(fields)) + [core, 0]
+        return f"{thread} (a ) b (c) " + " ".join(map(str, fields))
+
+    for thread, spent, core in ((pid, ticks, processor), *threads):
+        task = f"proc/{pid}/task/{thread}"
+        sketch.file(f"{task}/stat", stat(thread, spent, core))
+        sketch.file(f"{task}/children", children if thread == pid else "")
+    total = ticks + gone + sum(spent for _, spent, _ in threads)
+    sketch.file(f"proc/{pid}/stat", stat(pid, total, processor))
+    for name in ("fd", "fdinfo"):
+        (proc / name).mkdir(exist_ok=True)
+    for number, (node, text) in enumerate(drm):
+        link = proc / "fd" / str(number)
+        link.unlink(missing_ok=True)
+        link.symlink_to(node)
+        (proc / "fdinfo" / str(number)).write_text(text)
+
+
+def card(folder, pci, **files):
+    """Write a card of DRM's."""
+    (folder / "sys/bus/pci/devices" / pci / "drm/card0").mkdir(parents=True, exist_ok=True)
+    Sketch(folder).pci(pci, **files)
+
+
+def cpu(index):
+    return Binding(f"dev{index}", Device(f"cpu:{index}", Kind.CPU, DeviceRef(Kind.CPU, index), "",
+                   "numpy", cores=(index,)))  # fmt: skip
+
+
+def gpu(pci, kind=Kind.OPENCL, **more):
+    return Binding("gpu", Device(f"{kind}:{pci}", kind, DeviceRef(kind, 0), "", "x", pci, **more))
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Seen:
+    """A watch of a tree whose files the test writes between two looks, a second apart."""
+
+    def __init__(self, root, bindings, library=None):
+        self.root, self.bindings, self.clock = root, bindings, Clock()
+        self.watch = Watch(bindings, root=str(root), clock=self.clock, library=library)
+        self.watch.add(100, None)
+
+    def look(self, **process):
+        tree(self.root, **process)
+        self.clock.now += 1.0
+        self.watch.look()
+
+    def uses(self):
+        self.watch.end()
+        return {use.name: use for use in self.watch.uses()}
+
+
+def ended(seen, seconds, *, lived=0.05, **process):
+    """Let the process end after its last look, and be waited for."""
+    tree(seen.root, state="Z", **process)
+    seen.clock.now += lived
+    seen.watch.last(100)
+    seen.watch.reaped(100, seconds)
+    return {name: (use.verdict, use.why) for name, use in seen.uses().items()}
 
 
 @pytest.mark.parametrize("text", TABLE["broken"])
@@ -177,25 +258,13 @@ def fdinfo(text, key, value):
     return f"{head}{key}: {value}{tail[tail.index(chr(10)) :]}"
 
 
-def grown(key, *seconds):
-    return [{key: f"{round(each * SECOND)} ns"} for each in seconds]
-
-
-@pytest.mark.parametrize(("text", "pci", "looks", "busy", "idle"), [
-    (AMD, "0000:08:00.0", grown("drm-engine-gfx", 0, 0.25, 1), 1 / 3, 1.0),
-    # to the end, or from the beginning to the end
-    (AMD, "0000:08:00.0", grown("drm-engine-gfx", 0, 1, 1, 1, 1), 1 / 5, 3.0),
-    (AMD, "0000:08:00.0", grown("drm-engine-gfx", 0, 0, 0), 0.0, 3.0),
-    (I915, "0000:00:02.0", grown("drm-engine-video", 0, 1, 2), 1 / 3, 1.0),  # of two units
-    (XE, "0000:03:00.0", [{"drm-cycles-rcs": 1000, "drm-total-cycles-rcs": 10000},
-                          {"drm-cycles-rcs": 1600, "drm-total-cycles-rcs": 11000}], 0.3, 1.0),
-])  # fmt: skip
-def test_busy_is_what_engine_times_or_cycles_grew_by(tmp_path, text, pci, looks, busy, idle):
+@pytest.mark.parametrize(("driver", "pci", "looks", "busy", "idle"), TABLE["engines"])
+def test_busy_is_what_engine_times_or_cycles_grew_by(tmp_path, driver, pci, looks, busy, idle):
     """A client that is open twice counts once; the longest time without work may be the last."""
     card(tmp_path, pci)
     seen = Seen(tmp_path, [gpu(pci)])
     for values in looks:
-        written = text
+        written = TABLE[driver]
         for key, value in values.items():
             written = fdinfo(written, key, value)
         seen.look(drm=[("/dev/dri/renderD128", written)] * 2)
