@@ -137,20 +137,16 @@ FIVE = {"max_link_generation": 5, "max_link_width": 16}
 ONE = copy_rows.gpu(0, facts=FIVE)
 
 
-def test_a_lane():
-    """The figures that everybody knows, in B/s."""
+def test_the_links_of_several_devices_add_up():
+    """From the B/s of a lane that everybody knows; one link of two names counts once."""
     known = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
     assert pytest.approx(known, rel=1e-3) == LANES
-
-
-def test_the_links_of_several_devices_add_up():
-    """One that two names share counts once; both ways carry twice."""
     told, two = limit([ONE]), copy_rows.gpu(1, facts=FIVE)
     assert (told.metric, told.unit, told.origin) == ("bandwidth", "B/s", "reported")
     assert told.value == pytest.approx(63.0e9, rel=1e-2)
     assert limit([ONE, two]).value == pytest.approx(126.0e9, rel=1e-2)
     assert limit([ONE, copy_rows.gpu(2, pci=ONE.pci, facts=FIVE)]).value == told.value
-    assert limit([ONE], directions=2).value == 2 * told.value
+    assert limit([ONE], directions=2).value == 2 * told.value  # both ways carry twice
 
 
 @pytest.mark.parametrize("facts", [

@@ -121,30 +121,6 @@ def test_both_devices_of_a_pair_are_waited_for():
     assert sorted(heard) == [("synchronize", "cuda:0"), ("synchronize", "cuda:1")]
 
 
-class _Flipping(FakeSession):
-    """A session: each upload to the first device, and each copy to another one, flips a byte."""
-
-    def _flip(self, buffer):
-        buffer.session.synchronize()
-        buffer.native.reshape(-1)[N // 2] ^= 0x40
-
-    def upload(self, source, target, repeat=1):
-        super().upload(source, target, repeat)
-        if self.device.ref.index == 0:
-            self._flip(target)
-
-    def copy(self, source, target, repeat=1):
-        route = super().copy(source, target, repeat)
-        self._flip(target)
-        return route
-
-
-def test_a_byte_that_two_copies_flip_is_found():
-    """Up, and on to the other device: the target is right, and the source never was."""
-    check = verified(copying(world(gpu(0), gpu(1), kind=_Flipping), "copy"))
-    assert (check.passed, check.first_bad_offset) == (False, N // 2)
-
-
 class Late(FakeSession):
     """A device that does what it was given when it is waited for, and nothing before."""
 
@@ -189,24 +165,24 @@ SIZES = (1, 2, 64, 255, N)
 
 
 class _Broken(FakeSession):
-    copies = ()  # "upload" or "download" -> what is done in its place
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.copies = {}  # "upload", "download" or "copy" -> what is done in its place
+        for name in ("upload", "download", "copy"):
+            setattr(self, name, partial(self._broken, name))
 
     def empty(self, shape, dtype):
         made = super().empty(shape, dtype)
         made.native.view("u1")[:] = 0xA5
         return made
 
-    def upload(self, source, target, repeat=1):
-        before = target.native.copy()
-        super().upload(source, target, repeat)
-        if "upload" in self.copies:
-            self.copies["upload"](target.native, before)
-
-    def download(self, source, target, repeat=1):
-        before = target.copy()
-        super().download(source, target, repeat)
-        if "download" in self.copies:
-            self.copies["download"](target, before)
+    def _broken(self, name, source, target, repeat=1):
+        there = getattr(target, "native", target)
+        before = there.copy()
+        route = getattr(FakeSession, name)(self, source, target, repeat)
+        if name in self.copies:
+            self.copies[name](there, before)
+        return route
 
 
 def broken(nbytes=N, kind=_Broken, **copies):
@@ -221,6 +197,18 @@ def h2d(buffers, nbytes=N):
 
 def nothing(target, before):
     target[...] = before
+
+
+def test_a_byte_that_two_copies_flip_is_found():
+    """Up, and on to the other device: the target is right, and the source never was."""
+
+    def flip(target, _before):
+        target[N // 2] ^= 0x40
+
+    here = world(gpu(0), gpu(1), kind=_Broken)
+    here.sessions["a"].copies = {"upload": flip, "copy": flip}
+    check = verified(copying(here, "copy"))
+    assert (check.passed, check.first_bad_offset) == (False, N // 2)
 
 
 def test_right_bytes_that_were_there_before_do_not_help_a_copy_that_moves_nothing():

@@ -113,15 +113,10 @@ class _Slowing(_Work):
         self.times[0] *= 0.9
 
 
-@pytest.mark.parametrize(("times", "warmup"), TABLES["warm"])
-def test_it_is_warm_when_it_gets_no_faster(clock, times, warmup):
-    series = Series(_Work(clock, *times))
-    warm_up(series, clock, cap=1e6)
-    assert (warmup, False) == (series.warmup, series.capped)
-
-
-@pytest.mark.parametrize(("work", "times", "cap", "warmup", "capped"), TABLES["capped"])
-def test_a_warm_up_fits_its_time(clock, work, times, cap, warmup, capped):
+@pytest.mark.parametrize(("work", "times", "cap", "warmup", "capped"), TABLES["warm_up"])
+def test_it_is_warm_when_it_gets_no_faster_or_its_time_is_over(
+    clock, work, times, cap, warmup, capped
+):
     """From now on; it is flagged where every later sample of long enough windows is faster."""
     clock.sleep(100.0)
     kind = {"work": _Work, "slowing": _Slowing}[work]
@@ -145,11 +140,7 @@ class _Traced(_Work):
         super().queue(events, iterations)
 
 
-@pytest.mark.parametrize(("seconds", "spent", "computes", "iterations", "led"), [
-    (SHORTEST, 1.0, True, 1, True), (2.0**-8, 1.0, True, 1, True), (2.0**-6, 1.0, True, 1, False),
-    (2.0**-11, 1.0, True, 22, False),  # CPU time tells too little of it
-    (2.0**-8, None, True, 3, False), (2.0**-8, 1.0, False, 3, False),
-])  # fmt: skip
+@pytest.mark.parametrize(("seconds", "spent", "computes", "iterations", "led"), TABLES["traced"])
 def test_one_iteration_is_a_sample_where_its_thread_tells_that_it_ran(
     seconds, spent, computes, iterations, led
 ):

@@ -247,6 +247,8 @@ def test_what_is_allowed_passes_and_no_more(size, dtype, place):
     for share, passes in ((-0.9, True), (0.9, True), (-1.1, False), (1.1, False)):
         out[place] = exact + share * room
         assert p.expected.check(out).passed is passes
+    for error, passes in ((1.0, True), (math.nextafter(1.0, 2.0), False)):
+        assert judged("m", error) == Check("m", passes, error, 1.0)
 
 
 @pytest.mark.parametrize(("dtype", "sums", "read", "write", "least"), [
@@ -317,8 +319,3 @@ def test_the_host_memory_is_planned(size, dtype):
     finally:
         tracemalloc.stop()
     assert peak <= 1.1 * host_bytes(size)
-
-
-@pytest.mark.parametrize(("error", "passed"), [(1.0, True), (math.nextafter(1.0, 2.0), False)])
-def test_an_error_may_be_all_that_rounding_allows(error, passed):
-    assert judged("m", error) == Check("m", passed, error, 1.0)
