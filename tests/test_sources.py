@@ -169,11 +169,7 @@ def test_of_several_theanorc_the_last_that_sets_it_counts(tmp_path, listed, text
     assert MapText(text, ".theanorc", str(tmp_path / origin)) == actual
 
 
-PIECES = st.sampled_from(
-    ["contexts", "=", "->", ";", ",", "#", "'", '"', "\\", " ", "\n", "[global]", "%(contexts)s",
-     "%(x)s", "%", "dev0", "cuda0", "[", "]", ":", "x = 1", "\ncontexts = ", "\x1b", "\0",
-     "Contexts"]
-)  # fmt: skip
+PIECES = st.sampled_from(TABLE["pieces"])
 TEXT = st.text() | st.lists(PIECES).map("".join)
 
 

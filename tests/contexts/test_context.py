@@ -1,5 +1,6 @@
 """The Python API: arrays on named devices, and what it refuses."""
 
+import builtins
 import copy
 import gc
 import operator
@@ -11,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import refusal
+from tables import table
 
 import gpumap
-from gpumap.contexts.array import HOST, place
+from gpumap.contexts.array import place
 
+TABLE = table(__file__)
 PAIR = np.float32([1, 2])
 TWO = "dev0->cuda0;dev1->cuda1"
 
@@ -117,56 +120,26 @@ def test_what_numpy_fetches_by_itself_is_implicit(context, strict, use):
     use(strict.shared(numbers(2, 2), target="cpu"))
 
 
-@pytest.mark.parametrize(("error", "python", "makes"), [
-    (gpumap.TargetError, LookupError, [
-        lambda c: c.shared([1.0], target="dev7"),
-        lambda c: c.shared([1.0], target="cuda0"),
-        lambda c: c.shared([1.0], target="\x1b[2J"),
-        lambda c: c.shared([1.0], target=[]),
-        lambda c: one(c).transfer(None),
-    ]),
-    (gpumap.DtypeError, TypeError, [
-        lambda c: c.shared([1, 2], target="dev0"),
-        lambda c: c.shared(["a"], target="cpu"),
-        lambda c: one(c) + numbers(2, dtype="f8"),
-        lambda c: c.shared(np.ma.array([1.0], mask=[1]), "dev0"),
-        lambda c: one(c) + np.ma.array(numbers(2)),
-        *((lambda c, no=no: one(c) + no) for no in ("x", b"x", None, [{}])),
-        *((lambda c, no=no: c.shared(no, target="dev0")) for no in ("x", b"x", None, [{}])),
-    ]),
-    (gpumap.ShapeError, ValueError, [
-        lambda c: gpumap.dot(one(c, 2, 3), numbers(2, 3)),
-        lambda c: gpumap.dot(one(c), numbers(2)),
-        lambda c: one(c, 2, 3) + numbers(3, 2),
-    ]),
-    (gpumap.ContextError, Exception, [
-        lambda c: c.wait(None),
-        lambda c: c.fetched(numbers(2)),
-        lambda _: gpumap.dot(numbers(2, 2), numbers(2, 2)),
-        lambda c: one(c) + one(gpumap.open("dev0->cuda0", backend="fake")),
-    ]),
-], ids=lambda each: getattr(each, "__name__", ""))  # fmt: skip
-def test_what_is_wrong_is_named_with_a_fix(context, error, python, makes):
+@pytest.mark.parametrize("wrong", TABLE["wrong"], ids=lambda wrong: wrong["error"])
+def test_what_is_wrong_is_named_with_a_fix(context, wrong):
     """Own errors, that are Python's own kinds too; nothing in them acts on a terminal."""
-    for make in makes:
+    error, kind = getattr(gpumap, wrong["error"]), getattr(builtins, wrong["kind"])
+    given = {"context": context, "gpumap": gpumap, "np": np, "numbers": numbers, "one": one}
+    for line in wrong["lines"]:
         with pytest.raises(error) as caught:
-            make(context)
-        assert isinstance(caught.value, python)
+            eval(line, given)  # noqa: S307 - a program
+        assert isinstance(caught.value, kind)
         assert str(caught.value).isprintable()
         assert caught.value.diagnostics[0].hint
     assert copy.copy(array := one(context)) is array  # it is immutable
 
 
-@pytest.mark.parametrize("use", [
-    lambda a: a.context.shared([1.0], target="dev0"), lambda a: a.numpy(),
-    lambda a: a.transfer("dev1"), lambda a: gpumap.dot(a, a), lambda a: a + 1.0, lambda a: a.sum(),
-    lambda a: a.context.synchronize(),
-])  # fmt: skip
+@pytest.mark.parametrize("use", TABLE["closed"])
 def test_a_closed_context_is_said(context, use):
     array = one(context, 2, 2)
     context.close()
     with pytest.raises(gpumap.ContextError, match="closed"):
-        use(array)
+        eval(use, {"gpumap": gpumap, "array": array})  # noqa: S307 - a program
     assert repr(array) == "<gpumap.Array (2, 2) float32 on a closed context>"
     assert [event.name for event in context.trace] == ["upload"]
     context.close()
@@ -184,15 +157,6 @@ def test_a_map_that_is_not_there_opens_nothing(map_, more, error):
     assert "\x1b" not in str(caught.value)
 
 
-LINES = """
-a, b = context.shared(ones, target="dev0"), context.shared(ones, target="dev1")
-_ = a + b
-a.numpy()
-host = context.shared(ones, target="cpu")
-gpumap.dot(host, host)
-"""
-
-
 @pytest.mark.parametrize(("file", "shown"), [
     (str(Path("here.py").resolve()), "here.py"), ("/elsewhere/p.py", "/elsewhere/p.py"),
     ("<string>", "<string>"),
@@ -200,8 +164,8 @@ gpumap.dot(host, host)
 def test_an_event_tells_the_line_that_caused_it(context, file, shown):
     """Of an operator, of an implicit transfer, of the host; paths below this folder are short."""
     given = {"context": context, "gpumap": gpumap, "ones": numbers(2, 2)}
-    exec(compile(LINES, file, "exec"), given)  # noqa: S102 - a program
-    events = [("upload", 2), ("upload", 2), ("copy", 3), ("add", 3), ("download", 4), ("dot", 6)]
+    exec(compile(TABLE["program"], file, "exec"), given)  # noqa: S102 - a program
+    events = [("upload", 1), ("upload", 1), ("copy", 2), ("add", 2), ("download", 3), ("dot", 5)]
     made = [(event.name, event.line) for event in context.trace]
     assert made == [(name, f"{shown}:{line}") for name, line in events]
 
@@ -298,16 +262,10 @@ def test_a_context_has_its_names_and_their_devices(context):
         assert opened.shared(PAIR).target == "only"
 
 
-@pytest.mark.parametrize(("operands", "target"), [
-    ([("dev0", "a", 8)], "dev0"), ([("dev0", "a", 8), ("dev1", "b", 9)], "dev1"),
-    ([("dev1", "b", 8), ("dev0", "a", 8)], "dev1"),  # a tie: the first
-    ([("dev0", "a", 8), (HOST, None, 1 << 30)], "dev0"),
-    ([(HOST, None, 8), (HOST, None, 8)], HOST), ([(HOST, None, 8), ("dev0", "a", 0)], "dev0"),
-    ([("dev0", "a", 8), ("dev1", "b", 5), ("also1", "b", 4)], "dev1"),
-])  # fmt: skip
+@pytest.mark.parametrize(("operands", "target"), TABLE["places"])
 def test_an_operation_runs_where_the_most_bytes_are(operands, target):
     """On a device, whatever its names; host data count nothing."""
-    assert target == place(operands)
+    assert target == place([tuple(each) for each in operands])
 
 
 def test_a_method_of_array_libraries_points_to_them(context):

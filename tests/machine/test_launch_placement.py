@@ -1,6 +1,7 @@
 """Where processes are put, on captured trees of machines that are not at hand."""
 
 import pytest
+from tables import table
 
 from gpumap.backends.numpy import cores
 from gpumap.launch.placement import environment, joined, places
@@ -8,6 +9,8 @@ from gpumap.machine.topology import read
 from gpumap.model import Binding, Device, DeviceRef, Kind, replace
 from gpumap.units import ranges
 
+TABLE = table(__file__)
+NEAR = TABLE["near"]
 BUSES = ("1b", "43", "52", "61", "9d", "c3", "d1", "df")  # of `eight`: four on each node
 UUID = "GPU-00000000-0000-0000-0000-00000000000"
 
@@ -31,29 +34,14 @@ def told(found):
     return [(place.node, ranges(place.cores)) for place in found]
 
 
-EIGHT = [(0, "0-7,64-71"), (0, "8-15,72-79"), (0, "16-23,80-87"), (0, "24-31,88-95"),
-         (1, "32-39,96-103"), (1, "40-47,104-111"), (1, "48-55,112-119"),
-         (1, "56-63,120-127")]  # fmt: skip
-
-
-@pytest.mark.parametrize(("allowed", "devices", "expected"), [
-    # four share a socket's 32 cores: eight each, with their SMT siblings
-    ("0-127", range(8), EIGHT),
-    ("0-127", [5], [(1, "32-63,96-127")]),  # no one else shares its node
-    # cores of cpu names, with their siblings, are left to them; the others are shared
-    ("0-127", ["cpu0", 0, "cpu65"], [(0, "0"), (0, "2-31,66-95"), (0, "65")]),
-    # they are shared where cpu names have every core, and where there are fewer than names
-    ("0-127", ["cpu-1", 0], [(None, "0-127"), (0, "0-31,64-95")]),
-    ("3,67,5", [0, 1, 2], [(0, "3,67"), (0, "3,67"), (0, "5")]),
-    ("4-9,68,40", [0, 1, 4], [(0, "4-6,68"), (0, "7-9"), (1, "40")]),  # a cpuset
-    ("0-127", [opencl(pci="0000:df:00.0", facts={"type": "gpu"})], [(1, "32-63,96-127")]),
-])  # fmt: skip
+@pytest.mark.parametrize(("allowed", "devices", "expected"), NEAR.values(), ids=NEAR)
 def test_near_a_device_its_names_share_the_cores(eight, allowed, devices, expected):
     every = cores(read(eight.status(allowed).root))
-    made = {int: gpu, str: lambda name: every[int(name[3:])], Device: lambda device: device}
-    found = placed(eight, *(made[type(each)](each) for each in devices))
-    assert told(found) == expected
-    assert expected != EIGHT or {place.threads for place in found} == {8}
+    made = {"cpu": every.__getitem__, "gpu": gpu}
+    made["opencl"] = lambda number: opencl(pci=gpu(number).pci, facts={"type": "gpu"})
+    found = placed(eight, *(made[kind](number) for kind, number in devices))
+    assert told(found) == [tuple(each) for each in expected]
+    assert len(found) < 8 or {place.threads for place in found} == {8}
 
 
 def test_a_share_is_as_even_as_can_be(eight):
@@ -62,9 +50,7 @@ def test_a_share_is_as_even_as_can_be(eight):
     assert {cpu for place in found for cpu in place.cores} == {*range(32), *range(64, 96)}
 
 
-@pytest.mark.parametrize(("allowed", "node", "expected"), [
-    ("0-127", 1, "32-63,96-127"), ("0-3", 1, ""), ("0-127", 2, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(("allowed", "node", "expected"), TABLE["on_a_node"])
 def test_the_node_of_a_device_has_its_cores(eight, allowed, node, expected):
     """Not the socket that it is near; none where it has memory alone, or cores of others."""
     eight.status(allowed).node(2, ()).pci("0000:1b:00.0", numa_node=node, local_cpulist="0-63")
