@@ -135,7 +135,7 @@ expected: $(VENV)/.installed
 # scripts of benchmarks/ and examples/, pairs of signals, kills, and ranks that train and fail.
 LONG = tests/pages tests/test_tutorial.py tests/test_command_lines.py \
 	tests/benchmarks \
-	tests/test_examples.py $(patsubst %,tests/commands/test_%.py,ranks_train signals)
+	$(patsubst %,tests/commands/test_%.py,ranks_train signals)
 long: $(VENV)/.installed axe
 	$(call TWO,$(BIN)) --full $(patsubst %,--ignore=%,$(MORE))
 

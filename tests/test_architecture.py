@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from graphlib import TopologicalSorter
@@ -172,3 +173,34 @@ def started(code, unwanted, folder):
     script = START.format(code=code, names=unwanted)
     done = run([sys.executable, "-c", script], folder, HOME=str(folder))
     return done.returncode, done.stderr
+
+
+WALKED = ("bench", "dot", "a->cuda0;b->cuda1", "--backend", "fake", "--budget", "1s", "--quiet")
+
+
+def stops_of_a_map():
+    """Return the rows of docs/architecture.md about the way of a map."""
+    section = (ROOT / "docs" / "architecture.md").read_text().partition("## The way of a map")[2]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return cells[2 : next(n for n, row in enumerate(cells) if row[0] == "render") + 1]
+
+
+def test_each_stop_of_a_map_is_called_in_its_order(tmp_path):
+    """The way from a command to the printed table is what docs/architecture.md says it is."""
+    found = stops_of_a_map()
+    stops = [row[0] for row in found]
+    assert stops == [
+        "command", "request", "resolve", "open", "measure", "report", "judge", "render",
+    ]  # fmt: skip
+    files = {file for row in found for file in re.findall(r"`([\w/]+\.py)`", row[1])}
+    assert [file for file in files if not (ROOT / "gpumap" / file).is_file()] == []
+    assert len(files) <= 12
+    env = {"HOME": str(tmp_path), "GPUMAP_FAKE": str(ROOT / "examples" / "gpus.toml")}
+    done = run([sys.executable, "-c", TABLE["walk"], *WALKED], tmp_path, **env)
+    assert (done.returncode, "a+b" in done.stdout) == (0, True)
+    calls = [tuple(call) for call in json.loads(done.stderr)]
+    named = [re.findall(r"`([\w/]+\.py)`: `(\w+)`", row[1]) for row in found]
+    walk = [call for row in named for call in row]
+    assert len(walk) > len(stops)
+    assert [call for call in calls if call in walk] == walk

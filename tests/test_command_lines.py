@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -35,6 +36,7 @@ SHOWN = {  # tests/test_readme.py runs these, and compares what they print
 }  # fmt: skip
 WRITTEN = {line for page in PAGES if page != IN_ORDER for line in command_lines(page)}
 RUN = [line for line, how in TABLE.items() if "parsed" not in how]
+PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,17 @@ def test_the_programs_of_a_page_run(gpumap, reports, page, files, options, said)
     answer = shell.run([str(BIN / "python"), *options, "-c", text])
     assert (answer.code, answer.err) == (0, "")
     assert re.match(said, answer.out)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+def test_a_program_runs_as_it_is_and_says_how(gpumap, program):
+    """Without gpumap trace, and without a map: on the default one. README names it too."""
+    answer, text = gpumap.run([sys.executable, str(program), "64"]), program.read_text()
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out
+    assert re.search("gpumap (trace --map|bench train|scale|run --cfg)", text)
+    assert set(re.findall(r"examples/[a-z_]+\.py", text)) == {f"examples/{program.name}"}
+    assert program.name in (ROOT / "examples" / "README.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,5 +1,6 @@
 """The grammar of maps: what parses, what does not, and what is said about it."""
 
+import re
 from functools import partial
 
 import pytest
@@ -7,8 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tables import table
 
+from gpumap.backends import REGISTRY
 from gpumap.errors import MapError, Span
-from gpumap.model import ContextMap, DeviceRef, Entry, Kind
+from gpumap.kinds import KINDS, Kind
+from gpumap.machine.fingerprint import VARIABLES
+from gpumap.model import ContextMap, DeviceRef, Entry
 from gpumap.parse import BLANKS, INDEX_MAX, canonical_identity, parse_map
 
 TABLE = table(__file__)
@@ -40,6 +44,20 @@ def test_each_form_of_a_device(device, ref):
     """A device of the grammar becomes its reference, and is written back as it was."""
     parsed, ref = parse_map(f"dev0->{device}"), DeviceRef(**ref | {"kind": Kind(ref["kind"])})
     assert (pairs(parsed), str(parsed)) == ([("dev0", ref)], f"dev0->{device}")
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_row_of_the_table_of_kinds_is_whole(kind):
+    """Its example is a device of it; what hides its devices is in every report's variables."""
+    row = KINDS[kind]
+    assert kind.row is row
+    assert parse_map(f"a->{row.example}").entries[0].ref.kind is kind
+    assert set(row.backends) <= REGISTRY.keys() - {"fake"}
+    assert set(row.pip) <= set(row.backends)
+    assert {*row.hides, *row.reads, *(name for name, _ in row.alone)} <= set(VARIABLES)
+    assert row.cores == (kind is Kind.CPU)
+    for pattern, written, _ in row.spellings:  # each has as many numbers as what it becomes
+        assert re.compile(pattern).groups == written.count("{}")
 
 
 @pytest.mark.parametrize("name", TABLE["names"])
