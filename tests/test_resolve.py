@@ -147,11 +147,7 @@ def test_one_absent_name_and_none_resolves(fake):
     ]
 
 
-@pytest.mark.parametrize(("ref", "there"), [
-    ("cuda9", f"{', '.join(f'cuda{n}' for n in range(8))} and 2 more"),
-    ("cuda@0000:0a:00.0", f"0000:09:00.0, {UUID}"),  # which is of another kind
-    ("opencl1:0", "opencl0:0, opencl0:1"), ("opencl0:0.2", "opencl0:0.0, opencl0:0.1"),
-])  # fmt: skip
+@pytest.mark.parametrize(("ref", "there"), TABLE["hints"])
 def test_the_hint_lists_what_is_there(fake, ref, there):
     cuda = [{"ref": f"cuda{n}"} for n in range(11) if n != 9]
     cuda[0] |= {"pci": "0000:09:00.0", "uuid": UUID}
@@ -187,9 +183,7 @@ def test_a_simulator_is_never_a_default(simulator):
         assert resolve(parse_map("a->opencl0:0"), inventory).bindings[0].device.simulated
 
 
-@pytest.mark.parametrize(("ref", "message"), [
-    ("opencl0:0", "no backend can drive cuda1: pygpu: "), ("cuda0", "cuda1 is not there: "),
-])  # fmt: skip
+@pytest.mark.parametrize(("ref", "message"), TABLE["noted"])
 def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(ref, message):
     """A backend that drives another kind, or another device, still knows: nothing is lost."""
     hidden = 'CUDA_VISIBLE_DEVICES=0,7: entry 2 ("7") names no device'

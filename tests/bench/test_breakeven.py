@@ -51,16 +51,13 @@ def test_every_size_is_measured_in_six_blocks():
     assert {(row.status, len(row.samples.seconds)) for row in rows} == {("ok", 6)}
 
 
-def test_without_time_the_large_sizes_are_left_out():
-    """The sizes that were measured tell what they can; the run says where it stopped."""
+def test_without_time_or_room_the_large_sizes_are_left_out():
+    """Those that were measured tell what they can; a run says where it stopped, and is well."""
     late = replace(SETTINGS, budget=0.5)
     rows = measured(gpu(0, latency=2.0**-12, rate=2.0**22), settings=late)
     moved, resident = sweeps(rows)
     assert moved.stopped == resident.stopped == "budget"
     assert 40 <= moved.measured_to < 40 * 4096
-
-
-def test_a_device_without_room_is_well():
     moved, _ = sweeps(rows := measured(gpu(0, memory=1 << 12)))
     assert (moved.stopped, moved.failed) == ("no-host-memory", [])
     assert "failed" not in {row.status for row in rows}

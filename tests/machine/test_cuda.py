@@ -68,11 +68,7 @@ def test_a_driver_tells_of_each_of_its_devices(gpumap, stubs):
     assert driver("libnothing-of-that-name.so.1") is driver("libc.so.6") is None
 
 
-@pytest.mark.parametrize(("raw", "text"), [
-    (None, None), (b"", None), (b"\xa1\xb2", None), (bytes(16), None),
-    (bytes(range(16)), "00010203-0405-0607-0809-0a0b0c0d0e0f"),
-    (bytes(range(16)) + b"\0", "00010203-0405-0607-0809-0a0b0c0d0e0f"),
-])  # fmt: skip
+@pytest.mark.parametrize(("raw", "text"), [(None, None), *TABLES["uuids"]])
 def test_a_uuid_is_written_as_nvidia_smi_writes_it(raw, text):
     """Sixteen bytes, in groups; zeros tell nothing, nor half of one, as CuPy ends it at a zero."""
-    assert text == uuid_text(raw)
+    assert text == uuid_text(None if raw is None else bytes.fromhex(raw))

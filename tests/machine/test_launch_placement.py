@@ -60,17 +60,12 @@ def test_the_node_of_a_device_has_its_cores(eight, allowed, node, expected):
     assert expected or found.why == none
 
 
-@pytest.mark.parametrize(("device", "why"), [
-    (gpu(1), "not bound: the system does not say where this device is"),
-    (gpu(0, "77"), "not bound: the system does not say where this device is"),
-    (gpu(0, pci=None), "not bound: the system does not say where this device is"),
-    (opencl(cores=(0, 1)), "not bound: its driver places its threads itself"),
-    (opencl(facts={"type": "gpu"}), "not bound: the system does not say where this device is"),
-])  # fmt: skip
-def test_what_is_not_known_is_said(eight, device, why):
+@pytest.mark.parametrize(("kind", "given", "why"), TABLE["unknown"])
+def test_what_is_not_known_is_said(eight, kind, given, why):
     """Nothing is bound by a guess; the kernel writes -1 where the firmware does not say."""
+    device = {"gpu": gpu, "opencl": opencl}[kind](**given)
     (found,) = placed(eight.pci("0000:43:00.0", numa_node="-1"), device)
-    assert (found.node, found.cores, found.why) == (None, (), why)
+    assert (found.node, found.cores, found.why) == (None, (), f"not bound: {why}")
 
 
 def test_nothing_is_bound_where_that_is_asked(eight):

@@ -13,20 +13,10 @@ from gpumap.model import Device, DeviceRef, Kind
 
 TABLE = table(__file__)
 ANSWERS = {
-    "DeviceGetHandleByIndex 0": 0, "DeviceGetHandleByIndex 1": 1, "DeviceGetCount": 1,
-    "SystemGetDriverVersion": "580.65.06", "DeviceGetName": "NVIDIA H200",
-    "DeviceGetPciInfo": SimpleNamespace(busId="00000000:9D:00.0"), "DeviceGetUUID": "GPU-1a2b",
-    "DeviceGetMemoryInfo": SimpleNamespace(total=141 * 2**30, free=140 * 2**30),
-    "DeviceGetMemoryAffinity": [0b10] + [0] * 15,
-    "DeviceGetCurrPcieLinkWidth": 16,
-    "DeviceGetMaxPcieLinkGeneration": 5, "DeviceGetMaxPcieLinkWidth": 16,
-    "DeviceGetMigMode": [1, 1],
-}  # fmt: skip
-H200 = nvml.NvmlGpu(
-    index=0, driver="580.65.06", name="NVIDIA H200", pci="0000:9d:00.0", uuid="GPU-1a2b",
-    memory_total=141 * 2**30, memory_free=140 * 2**30, numa_node=1,
-    link_width=16, max_link_generation=5, max_link_width=16, mig=True,
-)  # fmt: skip
+    key: SimpleNamespace(**told) if isinstance(told, dict) else told
+    for key, told in TABLE["answers"].items()
+}
+H200 = nvml.NvmlGpu(**TABLE["h200"])
 KEPT = ("DeviceGetCount", "DeviceGetHandleByIndex 0")
 
 

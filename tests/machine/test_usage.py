@@ -306,31 +306,27 @@ class Answer(SimpleNamespace):
     usedGpuMemory = None  # noqa: N815
 
 
-def nvml(**answers):
+def structure(answer):
+    return list(map(structure, answer)) if isinstance(answer, list) else Answer(**answer)
+
+
+def nvml(answers=None):
+    """Return a library with these answers, beside those of a device that no one uses."""
     known = {"DeviceGetHandleByPciBusId": "h", "DeviceGetMemoryInfo": Answer(used=1 << 30)}
     known["DeviceGetComputeRunningProcesses_v3"] = []
     known["DeviceGetUtilizationRates"] = Answer()
-    return Library(known | {f"Device{query}": answer for query, answer in answers.items()})
+    return Library(known | {key: structure(answer) for key, answer in (answers or {}).items()})
 
 
-OURS = [Answer(pid=100, usedGpuMemory=500 << 20)]
-
-
-@pytest.mark.parametrize(("library", "verdict", "busy"), [
-    (nvml(), ("not-used", None), 0.0),
-    (nvml(GetProcessUtilization=[Answer(pid=100, smUtil=75), Answer(pid=7, smUtil=20)]),
-     ("used", None), 0.75),
-    (nvml(GetUtilizationRates=Answer(gpu=90)), ("not-used", None), 0.0),  # of others
-    (nvml(GetComputeRunningProcesses_v3=OURS, GetUtilizationRates=Answer(gpu=90)),
-     ("used", None), 0.9),
-    (nvml(GetComputeRunningProcesses_v3=OURS), ("unknown", "opened-idle"), 0.0),
-    (Library({}), ("unknown", "no-driver"), None),
+@pytest.mark.parametrize(("library", "verdict", "why", "busy"), [
+    *((nvml(answers), *expected) for answers, *expected in TABLE["nvml"]),
+    (Library({}), "unknown", "no-driver", None),
 ])  # fmt: skip
-def test_nvml_tells_by_process(tmp_path, library, verdict, busy):
+def test_nvml_tells_by_process(tmp_path, library, verdict, why, busy):
     seen = Seen(tmp_path, [gpu("0000:09:00.0", Kind.CUDA)], library)
     seen.look()
     use = seen.uses()["gpu"]
-    assert ((use.verdict, use.why), use.busy) == (verdict, busy)
+    assert (use.verdict, use.why, use.busy) == (verdict, why, busy)
 
 
 def test_memory_that_grows_without_a_process_is_of_hidden_processes(tmp_path):
