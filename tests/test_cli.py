@@ -1,4 +1,4 @@
-"""The edges of the command line: its help, its exit codes, and streams that go away."""
+"""The edges of the command line: its help, its exit codes, streams that go away, completion."""
 
 import os
 import signal
@@ -8,6 +8,7 @@ import pytest
 from flat_report import loads
 from shell import COLOURS, LIMIT, Answer, on_a_terminal, until
 from tables import table
+from test_architecture import NOT_AT_START, START
 
 from gpumap.cli import COMMANDS, group
 from gpumap.version import __version__
@@ -107,3 +108,31 @@ def test_an_error_of_its_own_ends_in_70_and_keeps_the_traceback_in_a_file(gpumap
     assert (lost.code, lost.out) == (70, "")
     assert lost.err.startswith(f"error: gpumap itself failed: {said}\n")
     assert "\nTraceback (most recent call last):\n" in lost.err
+
+
+def asked(line):
+    place = len(line.split(" ")) - 1
+    return {"_GPUMAP_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(place)}
+
+
+@pytest.mark.parametrize(("line", "expected"), TEXTS["offered"])
+def test_commands_options_and_choices_are_offered(gpumap, line, expected):
+    answer = gpumap(**asked(line))
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.split() == [f"plain,{word}" for word in expected.split()]
+
+
+@pytest.mark.parametrize("line", TEXTS["begun"])
+def test_to_complete_loads_no_library(gpumap, line):
+    code = "from gpumap.cli import main\nassert main([]) == 0"
+    script = START.format(code=code, names=set(NOT_AT_START))
+    done = gpumap.run([sys.executable, "-c", script], **asked(line))
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell(gpumap, shell):
+    """A broken setting does not stop it."""
+    (gpumap.folder / "gpumap.toml").write_text("broken")
+    answer = gpumap(_GPUMAP_COMPLETE=f"{shell}_source")
+    assert (answer.code, answer.err, "_GPUMAP_COMPLETE" in answer.out) == (0, "", True)

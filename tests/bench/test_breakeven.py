@@ -3,12 +3,11 @@
 And what a link carries.
 """
 
-import math
-
 import numpy as np
 import pytest
 from cases import called, planned_case
 from judge import copy_rows
+from tables import table
 from worlds import SETTINGS, copies_on, gpu, rows_on, world
 
 from gpumap.backends.fake.script import FakeHost
@@ -22,6 +21,7 @@ from gpumap.engine.fit import Point, break_even
 from gpumap.errors import WrongDataError
 from gpumap.model import Binding, Estimate, Reason, Work, replace
 
+TABLE = table(__file__)
 SMALL = replace(WORKLOADS["affine"], sweep=(1, 8, 64, 512, 4096))
 HOST = FakeHost(rate=2.0**26, latency=2.0**-14)
 
@@ -73,22 +73,14 @@ def test_a_call_that_failed_leaves_no_crossing():
     assert not any("break_even" in r.metrics for r in with_break_evens([*others, lost], 0.95))
 
 
-LOSES, WINS, EVEN = (0.5, 0.4, 0.6), (2.0, 1.9, 2.1), (1.1, 0.9, 1.3)
-
-
-@pytest.mark.parametrize(("ratios", "found"), [
-    ([LOSES, WINS], (math.sqrt(1000), 16.138, 61.486)),
-    ([LOSES, EVEN, WINS], (75.704, 27.981, 218.9)), ([EVEN, WINS], (10, 0, 21.89)),
-    ([WINS, LOSES], (10, 0, 10)), ([LOSES, EVEN], (75.704, 27.981, math.inf)),
-    ([LOSES, LOSES], (math.inf,) * 3),
-])  # fmt: skip
+@pytest.mark.parametrize(("ratios", "found"), TABLE["crossings"])
 def test_it_pays_where_the_line_between_the_ratios_crosses_one(ratios, found):
     """Its interval ends where the line's own does; without a clear winner it has no end.
 
     The line of the value is over the logarithm of the size, of the low end over its inverse, of
     the high end over the size.
     """
-    every = (Estimate(*ratio, "1") for ratio in ratios)
+    every = (Estimate(*TABLE["ratios"][ratio], "1") for ratio in ratios)
     figure = break_even([Point(10**n, each) for n, each in enumerate(every, 1)])
     assert found == pytest.approx((figure.value, figure.low, figure.high), rel=0.001)
 
@@ -146,10 +138,7 @@ def test_the_links_of_several_devices_add_up():
     assert limit([ONE], directions=2).value == 2 * told.value  # both ways carry twice
 
 
-@pytest.mark.parametrize("facts", [
-    {}, {"max_link_generation": 5}, {"max_link_width": 16},
-    *({"max_link_generation": generation, "max_link_width": 16} for generation in ("5", 7)),
-])  # fmt: skip
+@pytest.mark.parametrize("facts", TABLE["unknown_links"])
 def test_without_both_there_is_none(facts):
     """Nor of a generation that is not known."""
     other = copy_rows.gpu(1, facts=facts)

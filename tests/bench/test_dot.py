@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from buffers import verified
 from refusals import refusal
+from tables import table
 from worlds import RATE, SETTINGS, case_of, counting, dot_on, gpu, noting, rows_on, world
 
 from gpumap.bench.dot import CASES, Params, pilot, plan
@@ -12,6 +13,8 @@ from gpumap.engine.products import Pair, Product
 from gpumap.engine.sampling import LOOKS, reference
 from gpumap.errors import Unsupported, WrongDataError
 from gpumap.model import Limit, replace
+
+TABLE = table(__file__)
 
 
 def planned(*scripts, **params):
@@ -35,33 +38,20 @@ def test_products_whose_queueing_takes_the_time_are_launch_bound(launch, bound):
     assert "launch-bound" not in rows["one+fetch"].flags
 
 
-@pytest.mark.parametrize(("asked", "measured"), [
-    (("one+fetch",), ("one+fetch",)), (("many",), ("solo", "one", "many")),
-    (("many+fetch+threads",), ("solo", "one", "one+fetch", "many+fetch+threads")),
-    (("one", "solo"), ("solo", "one")), (CASES, CASES),
-])  # fmt: skip
+@pytest.mark.parametrize(("asked", "measured"), [*TABLE["brought"], (CASES, CASES)])
 def test_a_case_brings_what_it_is_judged_against(asked, measured):
     found = planned(gpu(0), gpu(1), cases=asked)
-    assert measured == tuple(dict.fromkeys(case.name for case in found.cases))
+    assert [*measured] == list(dict.fromkeys(case.name for case in found.cases))
 
 
 MODELS = [gpu(n, name=f"Fake GPU {name}") for n, name in enumerate("ABC")]
 
 
-@pytest.mark.parametrize(("scripts", "times", "name"), [
-    (MODELS, {"a": 1.0, "b": 1.0, "c": 1.0}, "a"), (MODELS, {"a": 1.09, "b": 1.0, "c": 1.0}, "a"),
-    (MODELS, {"a": 2.0, "b": 1.05, "c": 1.0}, "b"), (MODELS, {"a": 2.0, "b": 1.2, "c": 1.0}, "c"),
-    (MODELS, {"b": 1.0, "c": 1.0}, "b"),  # a failed
-    (MODELS, {}, "a"),
-    # one model: a busy core must not change the ids of rows
-    ((gpu(0), gpu(1)), {"a": 1.125, "b": 1.0}, "a"),
-    ((gpu(0), gpu(1, name="Fake GPU B")), {"a": 1.125, "b": 1.0}, "b"),
-    ((gpu(0), gpu(1, memory=2**20)), {"a": 1.125, "b": 1.0}, "b"),
-    ((gpu(0), replace(gpu(1), ref="opencl0:0")), {"a": 1.125, "b": 1.0}, "b"),
-])  # fmt: skip
-def test_of_several_models_the_fastest_is_the_reference(scripts, times, name):
+@pytest.mark.parametrize(("models", "times", "name"), TABLE["fastest"])
+def test_of_several_models_the_fastest_is_the_reference(models, times, name):
     """The first one that no other is more than 10 % faster than; a model has name and memory."""
-    assert reference(world(*scripts).bindings, lambda _: times).name == name
+    scripts = [replace(gpu(n), **more) for n, more in enumerate(models)]
+    assert reference(world(*scripts).bindings, lambda _: times or {}).name == name
 
 
 def test_of_each_model_the_first_device_is_compared():

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 import pytest
 from mpi_jobs import run
 from standin import ROOT, environment, gpu_command, needs_standin, went_well
+from tables import table
 
 pytestmark = pytest.mark.timeout(1600)
 LIMIT = 1500
@@ -48,16 +49,11 @@ STEPS = "check,preflight,exec,copies,dot,transfer,dot-large,chain,train"
 
 
 @needs_standin
-@pytest.mark.parametrize(("fault", "failing"), [
-    ("wrong-byte:transfer-cost", {"transfer"}), ("wrong-byte:copies", {"copies"}),
-    ("lost:chain", {"chain"}), ("memory:256", {"dot-large"}), ("hang:train", {"train"}),
-    ("wrong-byte:gpumap.doctor.screening_child", {"preflight"}),
-    ("other-device:benchmarks.gpu.seen", {"exec"}),
-])  # fmt: skip
+@pytest.mark.parametrize(("fault", "failing"), table(__file__)["faults"].items())
 def test_a_fault_fails_its_own_step_alone(standin, tmp_path, fault, failing):
     code, found = steps_of(standin, tmp_path, "--only", STEPS, fault=fault)
-    assert {s["key"] for s in found["steps"] if s["verdict"] == "failed"} == failing
-    assert {s["verdict"] for s in found["steps"] if s["key"] not in failing} == {"passed"}
+    assert {s["key"] for s in found["steps"] if s["verdict"] == "failed"} == {failing}
+    assert {s["verdict"] for s in found["steps"] if s["key"] != failing} == {"passed"}
     assert (code, found["verdict"]) == (1, "failed")
     assert [s["key"] for s in found["steps"]] == STEPS.split(",")
 

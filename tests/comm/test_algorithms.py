@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import table
 
 import gpumap
 from gpumap.comm.algorithms import STEPS, bus_factor
@@ -107,11 +108,7 @@ def test_a_weighted_split_ends_as_soon_as_any(total, rates):
     assert max(n / rate for n, rate in zip(found, rates, strict=True)) == pytest.approx(best)
 
 
-@pytest.mark.parametrize("given_", [
-    (10, 0), (-1, 2), (10.5, 3), ("10", 3), (10, 2.0), (10, 2, "fair"),
-    (10, 2, "weighted"), (10, 2, "weighted", [1.0]),
-    (10, 2, "weighted", [1.0, 0.0]), (10, 2, "weighted", [1.0, float("nan")]),
-])  # fmt: skip
+@pytest.mark.parametrize("given_", table(__file__)["refused"])
 def test_a_split_that_makes_no_sense_is_refused(given_):
     with pytest.raises(gpumap.GpumapError):
         gpumap.split(*given_)

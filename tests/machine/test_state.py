@@ -9,7 +9,7 @@ import pytest
 from tables import table
 
 from gpumap.machine import state
-from gpumap.machine.state import Neighbours, Watch, name_of, others
+from gpumap.machine.state import Neighbours, Watch, others
 from gpumap.model import Around, Others, Process, State
 
 TABLE = table(__file__)
@@ -85,10 +85,10 @@ def test_what_is_not_counted_is_not_known(sketch, monkeypatch, others, before):
 
 
 @pytest.fixture
-def system(monkeypatch):
-    """Replace the processes that there are, and what the kernel counts of others."""
+def looked(monkeypatch):
+    """Return who is seen of processes that there are, and of what the kernel counts of others."""
 
-    def put(*looks, foreign=None, parents=None, **lines):
+    def look(*looks, foreign=None, parents=None, **lines):
         left = iter(looks)
 
         def process_iter(_):
@@ -107,14 +107,6 @@ def system(monkeypatch):
         monkeypatch.setattr(psutil, "process_iter", process_iter)
         monkeypatch.setattr(psutil, "Process", process)
         monkeypatch.setattr(Neighbours, "read", lambda _: Around(foreign))
-
-    return put
-
-
-@pytest.fixture
-def looked(system, monkeypatch):
-    def look(*looks, **more):
-        system(*looks, **more)
         ticks = SimpleNamespace(monotonic=count(0, 0.5).__next__, sleep=lambda _: None,
                                 process_time=lambda: 0.0)  # fmt: skip
         monkeypatch.setattr(state, "time", ticks)
@@ -155,7 +147,7 @@ def test_only_what_a_user_can_end_is_named(looked):
 
 
 @pytest.mark.parametrize(("line", "name"), TABLE["names"])
-def test_a_name_without_secrets(system, line, name):
+def test_a_name_without_secrets(looked, line, name):
     """The program, and a script that it runs; other arguments are private."""
-    system(p1=line)
-    assert (name_of(1), name_of(2)) == (name, "")
+    found = looked({(1, 1.0): 0.0}, {(1, 1.0): 0.5}, p1=line)
+    assert [process.name for process in found.processes] == [name] * bool(name)

@@ -5,7 +5,6 @@ docs.kernel.org/gpu/xe/xe-drm-usage-stats.html. The i915 file and all of sysfs a
 are no recordings: they follow docs.kernel.org/gpu/drm-usage-stats.html, the ABI files and proc(5).
 """
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -67,25 +66,18 @@ def gpu(pci, kind=Kind.OPENCL, **more):
     return Binding("gpu", Device(f"{kind}:{pci}", kind, DeviceRef(kind, 0), "", "x", pci, **more))
 
 
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 class Seen:
     """A watch of a tree whose files the test writes between two looks, a second apart."""
 
-    def __init__(self, root, bindings, library=None):
-        self.root, self.bindings, self.clock = root, bindings, Clock()
-        self.watch = Watch(bindings, root=str(root), clock=self.clock, library=library)
+    def __init__(self, root, bindings, library=None, interval=()):
+        self.root, self.bindings, self.now = root, bindings, 0.0
+        more = {"root": str(root), "clock": lambda: self.now, "library": library}
+        self.watch = Watch(bindings, *interval, **more)
         self.watch.add(100, None)
 
     def look(self, **process):
         tree(self.root, **process)
-        self.clock.now += 1.0
+        self.now += 1.0
         self.watch.look()
 
     def uses(self):
@@ -96,7 +88,7 @@ class Seen:
 def ended(seen, seconds, *, lived=0.05, **process):
     """Let the process end after its last look, and be waited for."""
     tree(seen.root, state="Z", **process)
-    seen.clock.now += lived
+    seen.now += lived
     seen.watch.last(100)
     seen.watch.reaped(100, seconds)
     return {name: (use.verdict, use.why) for name, use in seen.uses().items()}
@@ -154,15 +146,14 @@ def test_looks_come_early_and_then_at_the_interval(tmp_path, monkeypatch, option
     """So there is never more than half of a short program after the last look."""
     monkeypatch.setattr("gpumap.launch.watching.time.thread_time", lambda: 0.0)
     tree(tmp_path)
-    clock = Clock()
-    watch = Watch([cpu(0)], *options, root=str(tmp_path), clock=clock)
-    watch.glance()  # before it is due
+    seen = Seen(tmp_path, [cpu(0)], interval=options)
+    seen.watch.glance()  # before it is due
     found = []
-    while watch.due <= moments[-1] + 0.01:
-        clock.now = watch.due
-        watch.glance()
-        found.append(round(clock.now, 3))
-    assert (found, watch.looks) == (moments, len(moments))
+    while seen.watch.due <= moments[-1] + 0.01:
+        seen.now = seen.watch.due
+        seen.watch.glance()
+        found.append(round(seen.now, 3))
+    assert (found, seen.watch.looks) == (moments, len(moments))
 
 
 def processors(folder, *seconds, idle=5):
@@ -250,7 +241,7 @@ def test_looks_that_cost_more_take_place_less_often(tmp_path, monkeypatch, cost,
     seen = Seen(tmp_path, [cpu(0)])
     for _ in range(8):
         seen.look()
-    assert seen.watch.due - seen.clock.now == pytest.approx(pause, rel=0.01)
+    assert seen.watch.due - seen.now == pytest.approx(pause, rel=0.01)
 
 
 def fdinfo(text, key, value):
