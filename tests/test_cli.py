@@ -27,9 +27,7 @@ def test_the_version(gpumap):
     assert gpumap("--version") == Answer(0, f"gpumap {__version__}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [
-    ("devices",), ("check", "a->opencl0:0"), ("check", "--format", "json", "a->opencl0:0"),
-])  # fmt: skip
+@pytest.mark.parametrize("arguments", TEXTS["hangs"])
 def test_ctrl_c_while_a_driver_hangs(gpumap, arguments):
     (gpumap.folder / "lib").mkdir()
     (gpumap.folder / "lib" / "pyopencl.py").write_text(TEXTS["hanging"])  # it sleeps

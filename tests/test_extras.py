@@ -7,16 +7,13 @@ import sys
 
 import pytest
 from packaging.requirements import Requirement
+from test_architecture import TREES
 from written import PAGES, PROJECT, ROOT
 
 from gpumap import extras
 
 DRIVEN = {name: found for name, found in PROJECT["optional-dependencies"].items()
           if not name.startswith(("docs", "test"))}  # fmt: skip
-TREES = {
-    str(path.relative_to(ROOT)): ast.parse(path.read_text())
-    for path in (ROOT / "gpumap").rglob("*.py")
-}
 LIBRARIES = {Requirement(text).name for found in DRIVEN.values() for text in found} | {
     *(Requirement(text).name for text in PROJECT["dependencies"]),
     "nvidia-nccl-cu13",
@@ -82,7 +79,7 @@ def test_no_text_of_gpumaps_has_a_line_of_its_own():
 
 def test_every_library_that_a_fix_names_is_known():
     """None is a stranger's, and none is gpumap: no one else may upload what a fix installs."""
-    words = {word.value for file, args in calls("pip") if file != "gpumap/extras.py"
+    words = {word.value for file, args in calls("pip") if file != "extras"
              for word in args if isinstance(word, ast.Constant)}  # fmt: skip
     assert {word for word in words if word[0] != "-"} <= LIBRARIES | {"install", "uninstall"}
     asked = [args[0] for _, args in calls("install")]

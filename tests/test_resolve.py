@@ -55,9 +55,7 @@ def absent(text, inventory):
     return error.value.diagnostics
 
 
-@pytest.mark.parametrize(
-    "identity", ["0000:0a:00.0", "00000000:0A:00.0", "0A:00.0", UUID, "GPU-" + UUID[4:].upper()]
-)
+@pytest.mark.parametrize("identity", TABLE["identities"])
 def test_an_identity_finds_its_device_at_any_ordinal(fake, identity):
     """By PCI bus id or UUID, in whichever spelling; the device keeps its own number."""
     inventory = fake(
@@ -192,9 +190,7 @@ def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(ref, mess
     assert problem.message == f"a: {message}no\x1b driver; {hidden}"
 
 
-@pytest.mark.parametrize("hiding", [
-    {"HIP_VISIBLE_DEVICES": "1"}, {"ROCR_VISIBLE_DEVICES": "2,3", "HIP_VISIBLE_DEVICES": "1"},
-])  # fmt: skip
+@pytest.mark.parametrize("hiding", TABLE["hiding"])
 @pytest.mark.parametrize("there", [("rocm0",), ()])
 def test_what_hides_devices_that_have_numbers_alone_is_named(monkeypatch, hiding, there):
     """By the row of their kind; the variables of another kind are nothing to them."""

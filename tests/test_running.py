@@ -118,9 +118,7 @@ def test_open_takes_its_map_and_its_backend_from_variables(monkeypatch):
         gpumap.open("")
 
 
-@pytest.mark.parametrize(("fault", "error"), [
-    ("flip", WrongDataError), ("lost", AbsentError)
-])  # fmt: skip
+@pytest.mark.parametrize(("fault", "error"), [("flip", WrongDataError), ("lost", AbsentError)])
 def test_a_device_that_fails_its_check_is_an_error(monkeypatch, fault, error):
     Path("fake.toml").write_text(f'[[device]]\nref = "cuda0"\nfault = "{fault}"')
     monkeypatch.setenv("GPUMAP_FAKE", str(Path("fake.toml").resolve()))

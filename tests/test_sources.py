@@ -27,14 +27,12 @@ def rc(tmp_path, text, **env):
     return {"HOME": str(tmp_path), **env}
 
 
-@pytest.mark.parametrize(
-    ("given", "env"), [({"argument": "a->cpu0"}, {}), ({}, {"GPUMAP_CONTEXTS": "a->cpu0"})]
-)
+@pytest.mark.parametrize(("given", "env"), TABLE["set_first"])
 def test_nothing_after_the_first_is_read(tmp_path, given, env):
     """What is broken further down does not matter once a place is set."""
     (tmp_path / "gpumap.toml").mkdir()
     os.mkfifo(tmp_path / ".theanorc")
-    env |= {"THEANO_FLAGS": "'", "HOME": str(tmp_path)}
+    env = {"THEANO_FLAGS": "'", "HOME": str(tmp_path), **env}
     assert find(tmp_path, env, **given).text == "a->cpu0"
 
 
@@ -45,19 +43,14 @@ def test_nothing_set_is_none(tmp_path, env):
     assert find(tmp_path, rc(tmp_path, "[global]\ncontexts = a->cpu0\n", THEANORC="")) is None
 
 
-@pytest.mark.parametrize(("given", "found"), [
-    ({"argument": ""}, MapText("", "argument")), ({"option": ""}, MapText("", "--map")),
-    ({"argument": "@empty"}, MapText("", "@FILE", "empty")),
-    ({"option": "@empty"}, MapText("", "@FILE", "empty")),
-    ({}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(("given", "found"), TABLE["empty_maps"])
 def test_an_empty_map_that_was_given_is_an_empty_map(tmp_path, given, found):
     """An empty argument, option, file or setting is set; an empty variable is not."""
     (tmp_path / "empty").touch()
     (tmp_path / "gpumap.toml").write_text('map = ""')
     env = {"GPUMAP_CONTEXTS": "", "THEANO_FLAGS": f"contexts={TWO}"}
-    setting = MapText("", "gpumap.toml", f"{tmp_path}/gpumap.toml")
-    assert find(tmp_path, env, **given) == (found or setting)
+    setting = ("gpumap.toml", f"{tmp_path}/gpumap.toml")
+    assert find(tmp_path, env, **given or {}) == MapText("", *found or setting)
 
 
 @pytest.mark.parametrize("given", TABLE["twice"])

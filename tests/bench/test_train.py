@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tables import table
 from worlds import SETTINGS, counting, gpu, rows_on, world
 
 from gpumap.backends.fake import FakeSession
@@ -18,6 +19,7 @@ from gpumap.training.optimizers import OPTIMIZERS
 from gpumap.training.ranks import PHASES
 from gpumap.training.rules import RULES, RuleSpec
 
+TABLE = table(__file__)
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 WEAK = Scaling("weak", 24)
 ALL = tuple(RuleSpec(name) for name in RULES)
@@ -48,10 +50,7 @@ def test_a_rank_that_meets_others_takes_the_mean_of_its_own_examples(rule, share
     assert (made.counts, made.share(1)) == ((24, 24), share)
 
 
-@pytest.mark.parametrize(("names", "found"), [
-    (1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (4, [1, 2, 4]), (6, [1, 2, 4, 6]),
-    (8, [1, 2, 4, 8]), (9, [1, 2, 4, 8, 9]),
-])  # fmt: skip
+@pytest.mark.parametrize(("names", "found"), TABLE["counts"])
 def test_it_is_trained_on_1_2_4_and_all_names(names, found):
     assert counts(names) == found
     if names <= 8:
@@ -139,9 +138,7 @@ def paced(rule, rates=(1.0, 0.5), bandwidth=1e10, **others):
     return rows_on(here, benchmark, replace(SETTINGS, budget=60.0, blocks=2))[-1], wide
 
 
-@pytest.mark.parametrize(("rule", "least", "most"), [
-    ("bsp", 0.95, 1.05), ("easgd", 1.45, 1.6), ("gosgd", 1.45, 1.6)
-])  # fmt: skip
+@pytest.mark.parametrize(("rule", "least", "most"), TABLE["half_as_fast"])
 def test_a_device_half_as_fast_adds_a_half_only_where_no_one_waits(rule, least, most):
     row, _ = paced(RuleSpec(rule))
     assert least <= row.metrics["speedup"].value <= most
@@ -203,9 +200,7 @@ def test_a_device_too_slow_for_an_example_is_refused():
         paced(RuleSpec("bsp"), (1.0, 1e-3), scaling=Scaling("weak", 32), split="weighted")
 
 
-@pytest.mark.parametrize(("split", "parts", "dropped"), [
-    ("weighted", (682, 341), 0), ("keras", (511, 512), 0), ("drop", (511, 511), 1),
-])  # fmt: skip
+@pytest.mark.parametrize(("split", "parts", "dropped"), TABLE["splits"])
 def test_a_batch_is_split_as_is_said(split, parts, dropped):
     """Weighted: measured first, so that no worker waits; the remainder is reported."""
     scaling = Scaling("strong", 1023)

@@ -21,11 +21,6 @@ MEET = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
 pytestmark = needs("torch")
 
 
-def torchrun(gpumap, *arguments, **env):
-    command = [*TORCHRUN, "2", "-m", "gpumap", *arguments]
-    return started(gpumap, command, **{**MEET, **env})
-
-
 def measuring(parent, count):
     """Return the process of each rank below one, once it stays on its core: it measures then.
 
@@ -89,7 +84,8 @@ def test_a_loop_of_ones_own_has_the_parameters_of_one_worker(tmp_path):
 def test_a_rank_that_stands_still_is_named_at_once_and_one_that_is_killed(gpumap):
     """By node, name, number and process; what was measured before is in the report."""
     given = ("--budget", "60s", "--output", "json=report.json", "--timeout", "90s")
-    process = torchrun(gpumap, "bench", "allreduce", "--map", CORES, *given)
+    command = [*CALLS["torchrun"], "bench", "allreduce", "--map", CORES, *given]
+    process = started(gpumap, command, **MEET)
     found = measuring(process.pid, 2)
     who = rf"\S+/b \(rank 1, process {found[1]}\)"
     os.kill(found[1], signal.SIGSTOP)
@@ -106,24 +102,20 @@ def test_a_rank_that_stands_still_is_named_at_once_and_one_that_is_killed(gpumap
     assert all(row["status"] in ("ok", "skipped") for row in left["measurements"])
 
 
-def alone(gpumap, *arguments, **env):
-    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", **MEET}
-    command = [sys.executable, "-m", "gpumap", *arguments]
-    return ended(started(gpumap, command, **{**place, **env}))
-
-
 def test_a_rank_that_does_not_come_is_named(gpumap):
     """Where torchrun's agent has the store, and where rank 0 has."""
     from torch.distributed import TCPStore
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_PORT": str(store.port)}
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", **MEET}
+    given = ("bench", "allreduce", "--map", CORES, "--timeout", "10s")
+    command = [sys.executable, "-m", "gpumap", *given]
     for env, message in (
         (agent, "torch.distributed waits for rank 1: not there within 7 s"),
         ({"MASTER_PORT": "0"}, "torch.distributed does not start: .*1/2 clients joined"),
         ({}, "torch.distributed does not start: .*MASTER_PORT expected, but not set"),
     ):
-        given = ("bench", "allreduce", "--map", CORES, "--timeout", "10s")
-        code, _, err = alone(gpumap, *given, **env)
+        code, _, err = ended(started(gpumap, command, **{**place, **env}))
         assert code == 3
         assert re.search(f"^error: {message}", err, re.MULTILINE), err

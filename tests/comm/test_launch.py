@@ -60,14 +60,11 @@ def test_how_many_ranks_a_node_has(by, more, ranks):
     assert ranks_of_node(launched(env), env) == ranks
 
 
-def env_of(by):
-    rank, size, local, local_size = VARIABLES[by]
-    return {rank: "0", size: "2", local: "0", local_size or "FLUX_JOB_NNODES": "2"}
-
-
 @pytest.mark.parametrize(("by", "more", "torch", "engine"), TABLE["engines"])
 def test_a_launcher_has_an_engine(monkeypatch, by, more, torch, engine):
     """Slurm is for both: who says where ranks of PyTorch meet, and has it, wants that."""
     monkeypatch.setattr(engines, "find_spec", lambda name: (torch and name == "torch") or None)
-    program = SimpleNamespace(env=env_of(by) | (more or {}))
+    rank, size, local, local_size = VARIABLES[by]
+    env = {rank: "0", size: "2", local: "0", local_size or "FLUX_JOB_NNODES": "2"}
+    program = SimpleNamespace(env=env | (more or {}))
     assert engines.engine_of(several(program), program.env) == engine

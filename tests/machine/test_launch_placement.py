@@ -132,10 +132,8 @@ def test_one_process_is_bound_where_each_of_its_names_is(eight):
     assert joined([one]) == one
 
 
-@pytest.mark.parametrize(("given", "threads"), [
-    ({}, "32"), ({"OMP_NUM_THREADS": ""}, "32"), ({"OMP_NUM_THREADS": "7"}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(("given", "threads"), TABLE["threads"])
 def test_threads_are_told_where_the_user_has_told_none(eight, given, threads):
     """An empty variable says nothing: OpenMP would take every core for each process."""
-    (found,) = environments(placed(eight, gpu(0)), given)
-    assert found.get("OMP_NUM_THREADS") == threads
+    (found,) = environments(placed(eight, gpu(0)), given or {})
+    assert found.get("OMP_NUM_THREADS") == (threads or None)

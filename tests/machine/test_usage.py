@@ -139,9 +139,7 @@ def test_the_work_of_a_child_from_before_it_was_found_counts(tmp_path):
     assert found["dev1"].busy == pytest.approx(3.0 / 5, abs=1e-4)
 
 
-@pytest.mark.parametrize(("options", "moments"), [
-    ((), [0.1, 0.2, 0.4, 0.8, 1.6, 2.6, 3.6]), ((0.25,), [0.1, 0.2, 0.4, 0.65, 0.9]),
-])  # fmt: skip
+@pytest.mark.parametrize(("options", "moments"), TABLE["moments"])
 def test_looks_come_early_and_then_at_the_interval(tmp_path, monkeypatch, options, moments):
     """So there is never more than half of a short program after the last look."""
     monkeypatch.setattr("gpumap.launch.watching.time.thread_time", lambda: 0.0)
@@ -171,16 +169,14 @@ def counted(folder, *seconds, cores=2):
     return seen
 
 
-@pytest.mark.parametrize(("second", "verdict"), [
-    (1.0, ("unknown", "short-lived")), (0.1, ("not-used", None)),
-])  # fmt: skip
+@pytest.mark.parametrize(("second", "verdict"), TABLE["moved"])
 def test_a_thread_that_may_have_moved_may_have_used_the_other_core(tmp_path, second, verdict):
     """As far as that core was busy at all: one that was idle was not used."""
     seen = counted(tmp_path, 10, 10)
     seen.watch.allowed = lambda _: {0, 1}
     seen.look(ticks=100)
     processors(tmp_path, 11, 10 + second)
-    assert ended(seen, 1.0, ticks=100)["dev1"] == verdict
+    assert ended(seen, 1.0, ticks=100)["dev1"] == tuple(verdict)
 
 
 @pytest.mark.parametrize(("busy", "second"), [((13, 10), "not-used"), ((10, 10), "unknown")])

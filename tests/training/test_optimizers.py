@@ -19,10 +19,6 @@ def gradients():
     return (rng.normal(0, 1, (STEPS, SIZE)) * sizes).astype(np.float32)
 
 
-def begun():
-    return np.random.default_rng(6).uniform(-1, 1, SIZE).astype(np.float32)
-
-
 def loop(name, w, every):
     w, m, v = w.astype(float), np.zeros(SIZE), np.zeros(SIZE)
     for step, g in enumerate(every.astype(float), 1):
@@ -45,7 +41,8 @@ def stepped(session, optimizer, weights, every):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_steps_are_those_of_the_formula(place, name):
     """Adam's mean of squares moves by 0.001 to rounding: 1 - 0.999 in 32 bits is 0.00099999."""
-    every, begin = gradients(), begun()
+    every = gradients()
+    begin = np.random.default_rng(6).uniform(-1, 1, SIZE).astype(np.float32)
     exact, squares = loop(name, begin, every)
     with opened(place) as (session,):
         weights = sent(session, begin)
