@@ -11,18 +11,14 @@ from gpumap.bench.calls import HostCall
 from gpumap.bench.chain_work import OPERATIONS, PART, Data, DeviceIteration, Placed
 
 
-@pytest.fixture(scope="module")
-def data():
-    return Data(PART + 3, 1)
-
-
 @pytest.mark.parametrize("place", [0, PART - 1, PART, PART + 2])
-def test_one_wrong_number_is_found(data, place):
+def test_one_wrong_number_is_found(place):
     """Wherever it is, in the first block of rows or behind it; by a hundredth, or no number.
 
     A few units in the last place are rounding, more than the bound is none.
     """
-    out, unit = data.room(), np.finfo(np.float32).eps
+    data, unit = Data(PART + 3, 1), np.finfo(np.float32).eps
+    out = data.room()
     out.fill(np.nan)
     data.compute(out)
     assert data.check(out * (1 + 2 * unit)).passed

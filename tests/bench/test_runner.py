@@ -198,15 +198,12 @@ def test_a_device_that_goes_wrong_while_it_is_measured():
     assert len(row.samples.seconds) == 6
 
 
-LOST = Reason("device-lost", "cuda1 no longer answers")
-
-
 @pytest.mark.parametrize("after", [0, 1, 20, 50, 100])
 def test_a_lost_device_takes_only_its_own_rows(after):
-    rows = rows_of(gpu(0), gpu(1, fault="lost", fault_after=after))
-    for row in rows:
+    lost = Reason("device-lost", "cuda1 no longer answers")
+    for row in rows_of(gpu(0), gpu(1, fault="lost", fault_after=after)):
         if "b" in row.case.names:
-            assert (row.status, row.reason, row.metrics) == ("failed", LOST, {})
+            assert (row.status, row.reason, row.metrics) == ("failed", lost, {})
         else:
             assert (row.status, row.stop.n) == ("ok", 6)
 

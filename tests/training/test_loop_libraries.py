@@ -10,25 +10,22 @@ from gpumap.errors import DtypeError
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def made_by_torch(dtype):
-    import torch
+def made(library, dtype):
+    if library == "torch":
+        import torch
 
-    return torch.tensor(VALUES, dtype=getattr(torch, dtype), requires_grad=True)
-
-
-def made_by_jax(dtype):
+        return torch.tensor(VALUES, dtype=getattr(torch, dtype), requires_grad=True)
     import jax.numpy
 
     return jax.numpy.asarray(VALUES, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("make", [
-    pytest.param(made_by_torch, marks=needs("torch"), id="torch"),
-    pytest.param(made_by_jax, marks=needs("jax"), id="jax"),
-])  # fmt: skip
-def test_what_is_averaged_is_of_the_library_that_it_came_from(make, dtype, tmp_path):
-    given = make(dtype)
+@pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=needs(name)) for name in ("torch", "jax")]
+)
+def test_what_is_averaged_is_of_the_library_that_it_came_from(library, dtype, tmp_path):
+    given = made(library, dtype)
     for call in (gpumap.average, gpumap.broadcast):
         (found,) = call([given])
         assert type(found) is type(given) or type(found).__name__ == "Tensor"
