@@ -261,7 +261,7 @@ def _run(
     rows = [_row("dot", name, (0.02 if name != SHOWN else 0.02 * shown) * work * felt
                  * factors(kind, BLOCKS, OWN, rng)) for name in CASES]  # fmt: skip
     rows.append(_row("control", "product", 0.002 * felt * factors(kind, BLOCKS, OWN, rng)))
-    machine_ = Fingerprint("", "", 2, "", "", {}, ("cpu:0",), {}, ())
+    machine_ = Fingerprint("", "", 2, "", "", {}, ("cpu:0",), {})
     return Report(
         "bench", (), "", "", 0.0, "ok", 0, simulated=False, settings={}, source=None, map=None,
         bindings=(), notes=(), devices=(), backends=(), fingerprint=machine_, environment={},

@@ -54,7 +54,7 @@ def machine_of(
 
 
 def surroundings(base: Report, new: Report, sides: Sides = SIDES) -> tuple[str, ...]:
-    """Return which versions, links and variables differ that steer placement or speed."""
+    """Return which versions and variables differ that steer placement or speed."""
     versions = _differences(_versions(base.fingerprint), _versions(new.fingerprint), sides)
     return (*versions, *_differences(base.environment, new.environment, sides))
 
@@ -74,7 +74,6 @@ def _versions(fingerprint: Fingerprint | None) -> dict[str, str]:
         "Python": fingerprint.python,
         **dict(fingerprint.libraries),
         **{f"driver of {device}": driver for device, driver in fingerprint.drivers.items()},
-        "links": " ".join(fingerprint.links),
     }
 
 

@@ -53,7 +53,6 @@ def fingerprint(
         libraries=dict(sorted(libraries.items())),
         devices=tuple(sorted(device.id for device in devices)),
         drivers={d.id: d.driver for d in sorted(devices, key=lambda d: d.id) if d.driver},
-        links=(),  # no one tells them yet
     )
     return replace(bare, hash=_digest(bare))
 

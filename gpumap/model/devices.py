@@ -393,7 +393,6 @@ class Fingerprint(Struct, frozen=True):
         libraries: Name to version.
         devices: Their ids.
         drivers: Device or kind to driver.
-        links: How devices are connected.
     """
 
     hash: Hash
@@ -404,4 +403,3 @@ class Fingerprint(Struct, frozen=True):
     libraries: Mapping[str, str]
     devices: tuple[str, ...]
     drivers: Mapping[str, str]
-    links: tuple[str, ...]

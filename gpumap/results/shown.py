@@ -57,7 +57,6 @@ def _machine(report: Report) -> Iterator[tuple[str, str]]:
         yield "Python", found.python
         yield "libraries", ", ".join(f"{name} {v}" for name, v in found.libraries.items())
         yield "drivers", ", ".join(f"{name} {v}" for name, v in found.drivers.items())
-        yield "links", ", ".join(found.links)
         variables = (f"{k}={v}" for k, v in report.environment.items() if v is not None)
         yield "environment", " ".join(variables)
         yield "fingerprint", found.hash

@@ -15,7 +15,7 @@ from gpumap.model.measurements import fit_id
 
 MACHINE = model.Fingerprint(
     "sha256:" + "0" * 64, "A processor", 2, "Linux 6.1", "3.11.7", {"numpy": "2.0"},
-    ("cpu:0",), {}, (),
+    ("cpu:0",), {},
 )  # fmt: skip
 GOOD = model.Check("float64 reference", passed=True, max_error=0.05, bound=1.0)
 

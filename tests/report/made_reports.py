@@ -90,7 +90,7 @@ def made(status="ok", exit_code=0, *, names=("a", "b"), kind="bench", text="x", 
         "notes": (Diagnostic("unused", f"unused: {text}", hint=text, severity="note"),),
         "devices": tuple(b.device for b in bound),
         "backends": (model.DeviceLibrary("fake", usable=True, version=text),),
-        "fingerprint": model.Fingerprint(HASH, text, 2, "Linux", "3.11", {}, ("cuda:0",), {}, ()),
+        "fingerprint": model.Fingerprint(HASH, text, 2, "Linux", "3.11", {}, ("cuda:0",), {}),
         "environment": {"CUDA_VISIBLE_DEVICES": text}, "before": None, "after": None,
     } | parts  # fmt: skip
     times = ("2026-11-21T10:00:00.000Z", "2026-11-21T10:00:08.000Z", 8.0)

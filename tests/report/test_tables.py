@@ -223,5 +223,5 @@ def test_another_machine_is_seen(digits, noted):
 
 
 def machine(report, digit):
-    found = Fingerprint(f"sha256:{digit}", "CPU", 2, "Linux", "3.11", {}, (), {}, ())
+    found = Fingerprint(f"sha256:{digit}", "CPU", 2, "Linux", "3.11", {}, (), {})
     return replace(report, fingerprint=found if digit else None)
