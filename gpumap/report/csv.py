@@ -1,7 +1,7 @@
 """A report as comma-separated values (RFC 4180), in long form: a line for each figure.
 
 The columns are RECORD, one for each parameter (in the order of the alphabet), and FIGURE. `record`
-tells what a line is of; `gpumap.results.records` lists its words.
+tells what a line is of; its words are those of `gpumap.report.parts.Record`.
 
 Numbers are in SI units and as exact as the report has them; what is no number is nan, inf or -inf,
 what is not known is empty: both ends where there are too few samples for an interval, and a

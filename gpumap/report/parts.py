@@ -68,8 +68,26 @@ class Outcome(NamedTuple):
 class Record(NamedTuple):
     """What was measured, found or judged: a line of CSV and a point of a tracker for each figure.
 
+    `kind` is one of these words:
+
+    headline       the answer: its `status` is the level, its `reason` the text; the test of the run
+    warning        what the figures must not be read without; the `reason` says it
+    name           a name of a map that is true
+    measurement    a row of the report; without a figure it has one line, that says why
+    fit            a model of copies; `status` is "fits" or "does not fit"
+    forecast       what so many devices would give by the algorithm in `case`: computed
+    published      a cell of a table, with what follows from it; `flags` are its labels
+    ran            what a program did by the context in `id`: events of one sort at one place
+    busy           how long a device of that context worked; its `share` is of the trace's time
+    use            how busy a device was, seen from outside; `status` is whether it was used
+    scale          a program on the names of the map in `names`; `n` is how many runs it had
+    diagnosis      whether the device of a name is used; then each cause as its `reason`
+    fitness        an item of preflight, in `case`: `status` is what it says, `reason` what was seen
+    verdict        `status` is the verdict, `reason` the question, the figure what was judged
+    error          `status` is the exit code that it stands for, `reason` its code and message
+
     Attributes:
-        kind: What it is; `gpumap.results.records` lists the words.
+        kind: What it is.
         id: Of what was measured or judged.
         cells: Of CSV, by their columns; `params` by theirs.
         figures: By their metrics.

@@ -20,8 +20,8 @@ RIGHT = frozenset((
     "time", "rate", "bandwidth", "bus", "of peak", "of ideal", "speed-up", "over host", "ideal",
     "efficiency", "overlap", "error", "n", "latency", "n1/2", "figure", "new/base",
     "threshold", "step", "train+comm", "sync", "wait", "examples/s", "loss", "accuracy", "bytes",
-    "count", "total time", "events", "busy", "share", "rank", "local", "process", "devices",
-    "exchange",
+    "count", "total time", "events", "busy", "longest idle", "share", "rank", "local", "process",
+    "devices", "exchange",
     *(f"{prefix}{unit}" for prefix in ("", *"kMGTP") for unit in ("FLOP/s", "B/s")),
 ))  # fmt: skip
 PIPED = 100  # columns: wider lines are wrapped or cut by logs, diffs and pages

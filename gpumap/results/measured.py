@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpumap import units
 from gpumap.bench.registry import find
 from gpumap.judge.headline import MEASURED, Question, measured
+from gpumap.report.csv import PARAMS
 from gpumap.report.parts import Record, Section, Text
-from gpumap.results import ResultSpec, charts, mapped, ranks, records, rows
+from gpumap.results import ResultSpec, charts, mapped, outcomes, ranks, rows
 from gpumap.results.around import around, aside, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from gpumap.model import Measured, Report
+    from gpumap.model import Case, Check, Fit, Measured, Measurement, Report
     from gpumap.report.charts import Chart
     from gpumap.report.table import Table
 
@@ -76,10 +77,49 @@ def _verified(report: Report) -> str:
     return "every result verified" if taken else "nothing was measured"
 
 
-def recorded(report: Report, result: Measured) -> Iterator[Record]:  # noqa: ARG001 - of any result
+def records(report: Report, result: Measured) -> Iterator[Record]:  # noqa: ARG001 - of any result
     """Yield each row and fit."""
-    yield from map(records.of_row, result.measurements)
-    yield from map(records.of_fit, result.fits)
+    yield from map(_of_row, result.measurements)
+    yield from map(_of_fit, result.fits)
+
+
+def _of_row(row: Measurement) -> Record:
+    """Return the record of a measured row; without a figure it says why."""
+    cells = {
+        **_case(row.case),
+        "route": row.route,
+        "status": row.status,
+        "flags": " ".join(row.flags),
+        "reason": f"{row.reason.code}: {row.reason.text}" if row.reason else None,
+        "n": len(row.samples.seconds) if row.samples else 0,
+        "check": _checked(row.check),
+    }
+    why = row.explanation
+    about = (("explanation", f"{why.cause}: {why.text}"),) if why else ()
+    return Record("measurement", row.case.id, cells, row.metrics, outcomes.of_row(row),
+                  about=about)  # fmt: skip
+
+
+def _of_fit(fit: Fit) -> Record:
+    """Return the record of a model of copies."""
+    status = {"status": "fits" if fit.fits else "does not fit"}
+    cells = {**_case(fit.case), **status, "n": len(fit.sizes)}
+    return Record("fit", fit.id, cells, fit.metrics)
+
+
+def _case(case: Case) -> dict[str, Any]:
+    return {
+        PARAMS: case.params,
+        "bench": case.bench,
+        "case": case.name,
+        "names": (">" if case.ordered else "+").join(case.names),
+        "devices": "+".join(binding.device.id for binding in case.bindings),
+        "backend": case.backend,
+    }
+
+
+def _checked(check: Check | None) -> str:
+    return "" if check is None else "passed" if check.passed else "failed"
 
 
 def drawn(report: Report, result: Measured) -> Iterable[Chart]:
@@ -88,4 +128,4 @@ def drawn(report: Report, result: Measured) -> Iterable[Chart]:
 
 
 QUESTION = Question(lambda report, _: measured(report, lambda key: find(key).headline), MEASURED)
-SPEC = ResultSpec(sections, QUESTION, recorded, drawn)
+SPEC = ResultSpec(sections, QUESTION, records, drawn)

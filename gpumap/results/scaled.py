@@ -30,7 +30,7 @@ def _table(found: Scaling) -> Table:
     """Return a row for each number of names that a program was measured on."""
     rows = tuple(map(_step, found.steps))
     remarks = ("median of n runs [95 % interval]; busy: in the last of them, seen from outside",)
-    return Table("a program on so many names", STEPS, rows, remarks, right=STEPS[1:])
+    return Table("a program on so many names", STEPS, rows, remarks)
 
 
 def _step(step: ScaleStep) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def sections(report: Report, result: Screened, verbose: bool) -> Iterator[Sectio
     parts: list[Table | Text] = [Table("verdicts", VERDICTS, tuple(rows), (), right=("siblings",))]
     if verbose:
         items = tuple(map(_item, result.checks))
-        parts.append(Table("items", ITEMS, items, (), right=("figure",)).full())
+        parts.append(Table("items", ITEMS, items, ()).full())
     bad = [line for check in result.checks for line in _lines(check)]
     if bad:
         parts.append(Text(tuple(bad), "What is not fit", "below", headed=True, gap=True))

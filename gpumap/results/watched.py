@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING
 from gpumap import units
 from gpumap.judge import uses
 from gpumap.judge.headline import Question
+from gpumap.judge.phrases import texts
 from gpumap.judge.traces import HOST, TARGET, Busy, Ran, Summary, summary, total
+from gpumap.model import Estimate
 from gpumap.report.parts import Record, Section
 from gpumap.report.table import Table
 from gpumap.results import ResultSpec
 from gpumap.results.around import STOPPED, around, stopped
-from gpumap.results.records import known
-from gpumap.results.uses import of_use, used
 from gpumap.units import counted, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from gpumap.model import Report, Trace, Watched
+    from gpumap.model import Report, Trace, Use, Utilisation, Watched
 
 COLUMNS = {
     "ran": ("ran", "on", "implicit", "count", "bytes", "total time"),
     "moved": ("moved", "on", "shape", "count", "bytes", "total time", "line"),
     "busy": ("device", "names", "events", "busy", "share"),
 }
+USES = ("name", "device", "used", "busy", "longest idle")
 MOST = 100  # rows of a table
 _ALL = "--format json has all of them"
 _UNKNOWN = "unknown"  # what a device cannot tell; 0 would be a figure
@@ -42,7 +43,7 @@ def sections(report: Report, result: Watched, verbose: bool) -> Iterator[Section
         tables += _context(trace, f"context {trace.number}" if several else "trace")
     if result.utilisation is not None:
         refs = {device.id: str(device.ref) for device in report.devices}
-        tables.append(used(result.utilisation, refs))
+        tables.append(_used(result.utilisation, refs))
     contexts = dict.fromkeys(b for trace in result.traces for b in trace.bindings)
     yield from around(report, tables, stopped(report), bindings=contexts, verbose=verbose)
 
@@ -116,12 +117,41 @@ def _duration(seconds: float | None) -> str:
     return _UNKNOWN if seconds is None else time_of(seconds)
 
 
+def _used(found: Utilisation, refs: Mapping[str, str]) -> Table:
+    """Return a row for each name, without columns of which nothing is known.
+
+    Args:
+        found: what was seen.
+        refs: the devices by their ids, as a map writes them.
+    """
+    rows = tuple(_use(use, refs.get(use.device, use.device)) for use in found.uses)
+    title = f"use of devices in {time_of(found.elapsed)}"
+    return Table(title, USES, rows, tuple(_uses_remarks(found))).full()
+
+
+def _use(use: Use, device: str) -> tuple[str, ...]:
+    return (
+        use.name,
+        device,
+        {"used": "yes", "not-used": "no", "unknown": "cannot tell"}[use.verdict],
+        "-" if use.busy is None else f"{use.busy:.0%}",
+        "-" if use.idle is None else f"{use.idle:.1f} s",
+    )
+
+
+def _uses_remarks(found: Utilisation) -> Iterator[str]:
+    yield f"{found.cpu:.1f} s of CPU time; seen from outside at {counted(found.looks, 'look')}"
+    for use in found.uses:
+        if use.verdict == "unknown" and use.why:
+            yield f"{use.name}: cannot tell, {texts('unseen')[use.why]}"
+
+
 def records(report: Report, result: Watched) -> Iterator[Record]:  # noqa: ARG001 - of any result
     """Yield what ran, how busy each device was, and what was seen from outside."""
     for trace in result.traces:
         yield from _trace(trace)
     if result.utilisation is not None:
-        yield from map(of_use, result.utilisation.uses)
+        yield from map(_of_use, result.utilisation.uses)
 
 
 def _trace(trace: Trace) -> Iterator[Record]:
@@ -130,12 +160,23 @@ def _trace(trace: Trace) -> Iterator[Record]:
     for ran in found.ran:
         cells = {"case": ran.name, "names": ran.device, "n": ran.events,
                  "flags": "implicit" if ran.implicit else ""}  # fmt: skip
-        figures = {"time": known(ran.seconds, "s"), "bytes": known(ran.nbytes, "B")}
+        figures = {"time": _known(ran.seconds, "s"), "bytes": _known(ran.nbytes, "B")}
         yield Record("ran", id_, cells, figures)
     for busy in found.busy:
         cells = {"names": "+".join(busy.names), "devices": busy.device, "n": busy.events}
-        figures = {"busy": known(busy.seconds, "s"), "share": known(busy.share, "1")}
+        figures = {"busy": _known(busy.seconds, "s"), "share": _known(busy.share, "1")}
         yield Record("busy", id_, cells, figures)
+
+
+def _of_use(use: Use) -> Record:
+    """Return the record of how busy a device was, seen from outside."""
+    cells = {"names": use.name, "devices": use.device, "status": use.verdict, "reason": use.why}
+    return Record("use", None, cells, {"busy": _known(use.busy, "1")})
+
+
+def _known(value: float | None, unit: str) -> Estimate:
+    """Return a figure that has no interval; without a value if that is not known."""
+    return Estimate.refused(unit) if value is None else Estimate.without_interval(value, unit)
 
 
 SPEC = ResultSpec(sections, Question(uses.trace, "traced"), records)
