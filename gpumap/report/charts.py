@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
+from importlib.resources import files
 from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,20 +31,7 @@ _DOTS = 72  # to the inch: so that a pixel is matplotlib's point
 _LARGEST, _SMALLEST = 1e30, 1e-30  # beyond, a file was edited: no chart has room for it
 _HALF = 23  # characters of a text in a legend: of no more there are two in a line
 _FEW = 1000.0  # from one end of an axis to the other
-_SETTINGS = {
-    "axes.prop_cycle": f"cycler(color={COLORS})",
-    "font.sans-serif": "DejaVu Sans",  # matplotlib's own, of which it knows how wide a text is
-    "font.size": 12.0,
-    "grid.alpha": 0.2,
-    "grid.color": "black",
-    "svg.fonttype": "none",  # text as text
-    "text.parse_math": False,  # a $ is a $
-    "axes.spines.left": False,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-}
+_STYLE = files("gpumap.report") / "charts.mplstyle"
 # What an SVG has that is a file of its own, and no part of a page.
 _FILE = re.compile(r'^.*<svg[^>]*(viewBox="[^"]*")[^>]*>\s*<defs>\s*<style.*?</defs>', re.DOTALL)
 _ID = re.compile(r'(?<=<g) id="[^"]*"')
@@ -80,8 +68,8 @@ def picture(chart: Chart, name: str) -> str:
     stream = StringIO()
     with warnings.catch_warnings(), mpl.rc_context():
         warnings.simplefilter("ignore")  # of fonts
-        mpl.rcdefaults()  # none of the user's settings
-        mpl.rcParams.update(_SETTINGS | {"svg.hashsalt": name})
+        mpl.rc_file(str(_STYLE))  # none of the user's settings
+        mpl.rcParams["svg.hashsalt"] = name
         figure = Figure((WIDTH / _DOTS, chart.height / _DOTS), _DOTS, layout="constrained")
         chart.draw(figure)
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
