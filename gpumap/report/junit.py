@@ -31,7 +31,6 @@ _SUITES = {
     "fitness": "preflight",
 }  # others are a plural
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
-_FINGERPRINT = "fingerprint"
 _COUNTED = {"failures": "failed", "errors": "error", "skipped": "skipped"}
 
 
@@ -65,7 +64,8 @@ def _about(shown: Shown) -> Iterator[tuple[str, str]]:
     yield "simulated", str(report.simulated).lower()
     if report.source is not None:
         yield "map", report.source.text
-    yield from ((name, text) for name, text in shown.machine() if name == _FINGERPRINT)
+    if report.fingerprint is not None:
+        yield "fingerprint", report.fingerprint.hash
     yield from ((f"note.{note.code}", note.message) for note in report.notes)
 
 

@@ -119,7 +119,6 @@ class Shown(NamedTuple):
         sections: Yields what is shown; with True all of it.
         charts: Yields what is drawn.
         records: Yields what was measured, found and judged.
-        machine: Yields what tells the machine from another one.
     """
 
     report: Report
@@ -130,7 +129,6 @@ class Shown(NamedTuple):
     sections: Callable[[bool], Iterator[Section]]
     charts: Callable[[], Iterable[Chart]]
     records: Callable[[], Iterator[Record]]
-    machine: Callable[[], Iterator[tuple[str, str]]]
 
     def errors(self) -> list[Diagnostic]:
         """Return what is wrong, without what sections have."""

@@ -12,7 +12,6 @@ from gpumap.report.parts import Outcome, Record, Shown
 from gpumap.results import spec_of
 from gpumap.results.around import warnings
 from gpumap.results.outcomes import SHOWN, of_problem, of_run, of_verdicts
-from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,22 +43,7 @@ def shown(report: Report) -> Shown:
         sections=partial(spec.sections, report, result),
         charts=partial(spec.charts, report, result),
         records=partial(_records, report, spec),
-        machine=partial(_machine, report),
     )
-
-
-def _machine(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield what tells the machine from another one, and how busy it was."""
-    found = report.fingerprint
-    if found is not None:
-        yield "processor", f"{found.cpu}, {counted(found.cores, 'core')}"
-        yield "system", found.os
-        yield "Python", found.python
-        yield "libraries", ", ".join(f"{name} {v}" for name, v in found.libraries.items())
-        yield "drivers", ", ".join(f"{name} {v}" for name, v in found.drivers.items())
-        variables = (f"{k}={v}" for k, v in report.environment.items() if v is not None)
-        yield "environment", " ".join(variables)
-        yield "fingerprint", found.hash
 
 
 def _records(report: Report, spec: ResultSpec) -> Iterator[Record]:
