@@ -15,8 +15,6 @@ from gpumap.judge.phrases import verdict_figure
 from gpumap.report.parts import Outcome, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpumap.model import Diagnosis, Measurement, Problem, Report, Verdict
 
 _BROKEN = (Exit.WRONG_DATA, Exit.INTERNAL)  # not a worse result: none at all
@@ -63,18 +61,17 @@ def of_diagnosis(found: Diagnosis) -> Outcome:
     return Outcome("failed", first.cause, f"{first.code} {first.text}")
 
 
-def of_verdicts(report: Report) -> Iterator[Outcome]:
-    """Yield what each verdict of a report means to its run."""
-    for verdict in report.verdicts:
-        word = verdict.verdict
-        state: State = "failed"
-        if word in _GOOD:
-            state = "passed"
-        elif word in (SHOWN, "skipped") or report.exit_code == 0:
-            state = "skipped"
-        limit = "" if verdict.threshold is None else f"threshold {verdict.threshold:.2%}"
-        found = filter(None, (word, figure(verdict), limit))
-        yield Outcome(state, word, f"{verdict.text}: {', '.join(found)}")
+def of_verdict(verdict: Verdict, report: Report) -> Outcome:
+    """Return what a verdict of a report means to its run."""
+    word = verdict.verdict
+    state: State = "failed"
+    if word in _GOOD:
+        state = "passed"
+    elif word in (SHOWN, "skipped") or report.exit_code == 0:
+        state = "skipped"
+    limit = "" if verdict.threshold is None else f"threshold {verdict.threshold:.2%}"
+    found = filter(None, (word, figure(verdict), limit))
+    return Outcome(state, word, f"{verdict.text}: {', '.join(found)}")
 
 
 def of_problem(problem: Problem) -> Outcome:

@@ -27,13 +27,10 @@ _READ = "efficiency: of training and exchanges; above 100% is super-linear, and 
 
 def sections(report: Report, result: Predicted, verbose: bool) -> Iterator[Section]:  # noqa: FBT001
     """Yield the forecasts, or the published table with what follows from it."""
-    tables: list[Table] = []
     if result.prediction is not None:
-        tables += _predicted(result.prediction)
+        yield from around(report, _predicted(result.prediction), verbose=verbose)
     if result.published is not None:
-        tables += _published(result.published)
-    if tables:
-        yield from around(report, tables, verbose=verbose)
+        yield from around(report, _published(result.published), verbose=verbose)
 
 
 def _predicted(found: Prediction) -> Iterator[Table]:

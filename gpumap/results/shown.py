@@ -11,7 +11,7 @@ from gpumap.report import render as text
 from gpumap.report.parts import Outcome, Record, Shown
 from gpumap.results import spec_of
 from gpumap.results.around import warnings
-from gpumap.results.outcomes import SHOWN, of_problem, of_run, of_verdicts
+from gpumap.results.outcomes import SHOWN, of_problem, of_run, of_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +55,9 @@ def _records(report: Report, spec: ResultSpec) -> Iterator[Record]:
     for line in warnings(report):
         yield Record("warning", cells={"reason": line})
     yield from spec.records(report, report.result)
-    for verdict, outcome in zip(report.verdicts, of_verdicts(report), strict=True):
+    for verdict in report.verdicts:
         hints = (p.diagnostic.hint for p in report.errors if _is_of(p, verdict))
-        yield _verdict(verdict, outcome, next(hints, None))
+        yield _verdict(verdict, of_verdict(verdict, report), next(hints, None))
     for problem in report.errors:
         told = problem.diagnostic.code in spec.in_sections  # a record of the result is its test
         told = told or any(_is_of(problem, verdict) for verdict in report.verdicts)

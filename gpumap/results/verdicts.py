@@ -11,6 +11,7 @@ from gpumap.figures import estimate
 from gpumap.report.table import Table
 from gpumap.results.outcomes import LIMIT, figure
 from gpumap.text import NAME, middle
+from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,8 +98,7 @@ def rank(verdict: Verdict) -> int:
 
 
 def _counted(count: int, word: str) -> str:
-    noun = f"{word}s" if word in _NOUNS and count > 1 else word
-    return f"{count} {noun}"
+    return counted(count, word) if word in _NOUNS else f"{count} {word}"
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:

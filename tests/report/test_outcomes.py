@@ -39,8 +39,7 @@ def test_what_failed_is_no_skip_and_what_was_let_pass_is_one():
 
 
 def judged(found, code=0):
-    (outcome,) = outcomes.of_verdicts(made(exit_code=code, verdicts=(found,)))
-    return outcome
+    return outcomes.of_verdict(found, made(exit_code=code))
 
 
 @pytest.mark.parametrize(("words", "codes", "state"), table(__file__)["states"])
