@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     # From one name to another.
     Pairs = Mapping[tuple[str, str], Measurement]
+    Matrix = tuple[int, str, Sequence[Measurement], Pairs]
 
 
 _SIZES = 3  # side by side: of more the largest and the smallest
@@ -154,7 +155,6 @@ def _gained(way: str, rows: Sequence[Measurement]) -> str:
 
 ODD = "odd-pair"
 _FEWEST = 3  # pairs; or two devices
-_NAMES = 16  # of a chart
 _TABLED = 12  # names of a table
 _ODD_NAMED = 8  # odd pairs that are paired one by one
 _ROUTES = {"peer": "P", "staged": "S", "same": "="}
@@ -174,19 +174,12 @@ def matrix_tables(rows: Sequence[Measurement], *, whole: bool = True) -> Iterato
 
     Without `whole` those of the largest size, of three names or more: two have rows of their own.
     """
-    found = list(_matrices(rows))
-    sizes = [CopyKey.of(group[0].case).bytes for _, group, _ in found]
-    for size, (title, group, pairs) in zip(sizes, found, strict=True):
-        if whole or (size == max(sizes) and len(paired(pairs)) > _PAIR):
+    found = list(matrices(rows))
+    largest = max((nbytes for nbytes, *_ in found), default=0)
+    for nbytes, title, group, pairs in found:
+        if whole or (nbytes == largest and len(paired(pairs)) > _PAIR):
             table = _matrix if len(paired(pairs)) <= _TABLED else _summary
             yield table(group, pairs, title)
-
-
-def matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Pairs]]:
-    """Yield the same as pairs under a title, of no more names than fit."""
-    for title, _, pairs in _matrices(rows):
-        names = paired(pairs)[:_NAMES]
-        yield title, {pair: row for pair, row in pairs.items() if set(pair) <= set(names)}
 
 
 def paired(pairs: Pairs) -> list[str]:
@@ -194,8 +187,8 @@ def paired(pairs: Pairs) -> list[str]:
     return list(dict.fromkeys(name for pair in pairs for name in pair))
 
 
-def _matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Sequence[Measurement], Pairs]]:
-    """Yield a title, the copies it is of, and of them the pairs that are waited for."""
+def matrices(rows: Iterable[Measurement]) -> Iterator[Matrix]:
+    """Yield a size and a title, the copies of both, and of them the pairs that are waited for."""
     ordered = (row for row in rows if row.case.ordered and len(row.case.names) == _PAIR)
     copies = [row for row in ordered if row.status != "skipped"]
     mixed = any("+" in row.case.backend for row in copies)
@@ -207,7 +200,8 @@ def _matrices(rows: Sequence[Measurement]) -> Iterator[tuple[str, Sequence[Measu
         pairs = {(row.case.names[0], row.case.names[1]): row for row in group if _waited(row)}
         devices = {binding.device.id for row in pairs.values() for binding in row.case.bindings}
         if len(devices) > 1 or len(pairs) >= _FEWEST:
-            yield f"device to device, {units.counted(nbytes, 'byte')}, {backend}", group, pairs
+            title = f"device to device, {units.counted(nbytes, 'byte')}, {backend}"
+            yield nbytes, title, group, pairs
 
 
 def _waited(row: Measurement) -> bool:

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 _DARKEST = 0.5  # of the colour: text stays readable on it
 _WIDE = 8  # devices; of more the fields need a smaller text
 _NAME = 12  # characters
+_MOST = 16  # names
 _TURNED = 4  # names; of more those above stand upright
 _TALLEST = 46.0  # pixels of a field
 
 
 def drawn(report: Report) -> Iterator[Chart]:
     """Yield a chart for each matrix that has a table."""
-    for title, pairs in copies.matrices(shown(report)):
+    for _, title, _, every in copies.matrices(shown(report)):
+        names = copies.paired(every)[:_MOST]
+        pairs = {pair: row for pair, row in every.items() if {*pair} <= {*names}}
         if sum(_value(row) > 0.0 for row in pairs.values()) > 1:
             count = len(copies.paired(pairs))
             height = min(_TALLEST, WIDTH / count) * count + 5 * LINE
