@@ -17,6 +17,7 @@ import hashlib
 import json
 import math
 import re
+from collections import ChainMap
 from functools import cache, partial
 from importlib import import_module
 from types import UnionType
@@ -28,7 +29,7 @@ from msgspec import Struct, defstruct, structs
 from gpumap import model
 from gpumap.errors import Diagnostic, SourceError
 from gpumap.files import read_text
-from gpumap.model import field_types, results
+from gpumap.model import results
 from gpumap.model.devices import Binding, Device
 from gpumap.model.field_types import Number, Version, Word
 from gpumap.model.json_text import Refused, parse, text
@@ -109,10 +110,8 @@ _LAST = {"other_devices": tuple[Device, ...], "digest": str}
 
 def _types(noun: type) -> Tree:
     """Return the types of a NamedTuple's fields; one that loads no msgspec names nouns alone."""
-    named = {**vars(field_types)}
-    for file in model.FILES:
-        named |= vars(import_module(f"gpumap.model.{file}"))
-    hints = get_type_hints(noun, localns=named, include_extras=True)
+    files = (import_module(f"gpumap.model.{file}") for file in ("field_types", *model.FILES))
+    hints = get_type_hints(noun, localns=ChainMap(*map(vars, files)), include_extras=True)
     return {name: _written_type(hints[name]) for name in noun._fields}  # type: ignore[attr-defined]
 
 
