@@ -270,7 +270,7 @@ def written(report: Report) -> str:
     try:
         return signed(tree)
     except ValueError:  # a number that JSON cannot hold
-        return signed(_with_words(tree))
+        return signed(_changed(tree, _with_word))
 
 
 def signed(tree: Tree) -> str:
@@ -314,23 +314,25 @@ def digest(tree: Tree) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _with_words(tree: Any) -> Any:
-    """Return a tree in which a number that JSON cannot hold is an object with its name."""
+def _changed(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a tree with each of its parts changed, the inner ones first."""
     if isinstance(tree, dict):
-        return {key: _with_words(item) for key, item in tree.items()}
-    if isinstance(tree, list | tuple):
-        return [_with_words(item) for item in tree]
-    odd = isinstance(tree, float) and not math.isfinite(tree)
-    return {"nonfinite": str(tree)} if odd else tree
+        tree = {key: _changed(item, change) for key, item in tree.items()}
+    elif isinstance(tree, list | tuple):
+        tree = [_changed(item, change) for item in tree]
+    return change(tree)
 
 
-def _with_numbers(tree: Any) -> Any:
-    """Return a tree with the numbers of these objects."""
-    if isinstance(tree, dict):
-        if tree.keys() == {"nonfinite"} and tree["nonfinite"] in ("nan", "inf", "-inf"):
-            return float(tree["nonfinite"])
-        return {key: _with_numbers(item) for key, item in tree.items()}
-    return list(map(_with_numbers, tree)) if isinstance(tree, list) else tree
+def _with_word(part: Any) -> Any:
+    """Return for a number that JSON cannot hold an object with its name."""
+    odd = isinstance(part, float) and not math.isfinite(part)
+    return {"nonfinite": str(part)} if odd else part
+
+
+def _with_number(part: Any) -> Any:
+    """Return the number of such an object."""
+    word = part.get("nonfinite") if isinstance(part, dict) and len(part) == 1 else None
+    return float(word) if word in ("nan", "inf", "-inf") else part
 
 
 # --- read
@@ -363,7 +365,7 @@ def _report(tree: Any, *, words: bool) -> Report:
         raise Refused(f"this gpumap reads schema_version {VERSION} alone; who wrote it reads it")
     if not _is_own(tree):
         raise Refused("it was edited after it was written")
-    return _nouns(_with_numbers(tree) if words else tree)
+    return _nouns(_changed(tree, _with_number) if words else tree)
 
 
 def _is_own(tree: Tree) -> bool:
