@@ -61,17 +61,15 @@ def _figure(item: tuple[str, Estimate]) -> dict[str, str | float | None]:
     return known
 
 
-def text(value: str | None) -> str:
-    """Return a text as a cell that shows it and does nothing."""
-    shown = printable(value or "")
-    start = shown.lstrip(" ")[:1]
-    return f"'{shown}" if start and start in _FORMULA and not _NUMBER.fullmatch(shown) else shown
-
-
 def cell(value: str | float | bool | None) -> str:  # noqa: FBT001 - a cell's content
-    """Return a number as exact as it is, a truth as true or false, None as nothing."""
-    if isinstance(value, str):
-        return text(value)
+    """Return a number as exact as it is, a truth as true or false, None as nothing.
+
+    A text is shown, and does nothing.
+    """
     if isinstance(value, bool):
         return str(value).lower()
-    return "" if value is None else str(value)
+    if not isinstance(value, str):
+        return "" if value is None else str(value)
+    shown = printable(value)
+    start = shown.lstrip(" ")[:1]
+    return f"'{shown}" if start and start in _FORMULA and not _NUMBER.fullmatch(shown) else shown

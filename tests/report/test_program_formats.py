@@ -20,7 +20,7 @@ from gpumap.judge.exit_status import STATUS
 from gpumap.model import Diagnosis, Explanation, Finding, replace
 from gpumap.model.measurements import PHASES
 from gpumap.report import Style
-from gpumap.report.csv import cell, text
+from gpumap.report.csv import cell
 from gpumap.results.shown import render
 
 
@@ -79,19 +79,19 @@ def test_numbers_come_back_as_they_were():
         assert found[name]["unit"] == wanted.unit
 
 
-@pytest.mark.parametrize(("value", "cell"), table(__file__)["formulas"])
-def test_a_formula_is_text(value, cell):
+@pytest.mark.parametrize(("value", "shown"), table(__file__)["formulas"])
+def test_a_formula_is_text(value, shown):
     """What a spreadsheet would run has an apostrophe before it; a number has none."""
-    assert text(value) == cell
+    assert cell(value) == shown
 
 
 @given(st.text(st.characters()))
 def test_no_text_begins_a_formula(value):
     """Whatever it is; and it is printable, and otherwise what it was."""
-    cell = text(value)
-    assert cell.isprintable()
-    formula = cell.lstrip(" ")[:1] in tuple("=+-@\uff1d\uff0b\uff0d\uff20")
-    assert not formula or float(cell.strip()) is not None
+    shown = cell(value)
+    assert shown.isprintable()
+    formula = shown.lstrip(" ")[:1] in tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+    assert not formula or float(shown.strip()) is not None
 
 
 def test_a_copy_has_its_way_in_its_names():
