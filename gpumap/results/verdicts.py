@@ -49,12 +49,8 @@ def _called(verdicts: Iterable[Verdict]) -> dict[str, str]:
     from gpumap.judge.limits import split_id
 
     rows = {v.id: split_id(v.id) for v in verdicts if v.id}
-    keys = {
-        key: {found.get(key) for _, found in rows.values()}
-        for _, own in rows.values()
-        for key in own
-    }
-    apart = sorted(key for key, values in keys.items() if len(values) > 1 and key != _NAMES)
+    keys = {key for _, found in rows.values() for key in found if key != _NAMES}
+    apart = sorted(key for key in keys if len({found.get(key) for _, found in rows.values()}) > 1)
     named = {
         id_: " ".join((head, *_names(found), *(f"{k}={found[k]}" for k in apart if k in found)))
         for id_, (head, found) in rows.items()
