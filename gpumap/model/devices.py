@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 
 from gpumap.errors import Diagnostic
 from gpumap.model.field_types import (
-    Bench,
-    CaseName,
     Code,
     Count,
-    Hash,
     Natural,
-    Params,
     Positive,
     Share,
     SomeId,
@@ -23,6 +19,12 @@ from gpumap.model.field_types import (
 )
 from gpumap.model.maps import Compact, ContextMap, DeviceRef, Kind
 
+Bench = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_-]*\Z")]
+CaseName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_+-]*\Z")]
+Key = Annotated[str, Meta(pattern=r"\A[a-z_0-9]+\Z")]
+Value = Annotated[str, Meta(pattern=r"\A(?:(?![,=\[\]])[ -~])*\Z")]  # would end in an id elsewhere
+Params = Mapping[Key, Value | int | float | bool]
+Hash = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f.]+\Z")]
 Param = str | int | float | bool
 ProbeCode = Literal["no-answer", "crashed"]
 # Each device with its own part, alone; what the host does; the control product; any other case.

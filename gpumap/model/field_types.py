@@ -15,14 +15,9 @@ Number = int | float  # an int stays one: a report is written again as it was
 UNBOUNDED = "unbounded"  # marks in a schema what may be infinite, or no number
 Unbounded = int | Annotated[float, Meta(extra_json_schema={UNBOUNDED: True})]
 Positive = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0.0)]
-Above = Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0.0)]
 Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0.0, le=1.0)]
-Correlation = Annotated[float, Meta(ge=-1.0, le=1.0)] | Annotated[int, Meta(ge=-1, le=1)]
 Code = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9-]*\Z")]
-DoctorCode = Annotated[str, Meta(pattern=r"\AGM[1-9][0-9]{2}\Z")]
 Word = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]*\Z")]
-Bench = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_-]*\Z")]
-CaseName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_+-]*\Z")]
 Id = Annotated[
     str,
     Meta(
@@ -30,17 +25,11 @@ Id = Annotated[
         r"\[([a-z_0-9]+=[^,\[\]=]*(,[a-z_0-9]+=[^,\[\]=]*)*)?\]\Z"
     ),
 ]
-Key = Annotated[str, Meta(pattern=r"\A[a-z_0-9]+\Z")]
-Value = Annotated[str, Meta(pattern=r"\A(?:(?![,=\[\]])[ -~])*\Z")]  # would end in an id elsewhere
-Params = Mapping[Key, Value | int | float | bool]
 Sentence = Annotated[str, Meta(min_length=1, max_length=200)]
 Moment = Annotated[
     str, Meta(pattern=r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")
 ]
-Hash = Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f.]+\Z")]
 Version = Annotated[str, Meta(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\Z")]
-Times = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9})?(\+[0-9]{1,9}(\.[0-9]{1,9})?)?\Z")]
 MetricName = Annotated[str, Meta(pattern=rf"\A(?:{'|'.join(UNITS)})\Z")]
 SomeId = Annotated[Id, Meta(extra_json_schema={"$ref": "#/$defs/Id"})]
 Figures = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Metrics"})]
-Computed = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Computed"})]

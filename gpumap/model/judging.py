@@ -8,22 +8,22 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from gpumap.model.field_types import (
-    Above,
     Code,
-    Computed,
     Count,
-    DoctorCode,
     Id,
     MetricName,
     Natural,
     Positive,
-    Times,
     Unbounded,
     Word,
 )
 from gpumap.model.maps import Estimate
 from gpumap.model.measurements import Line
 
+Above = Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0.0)]
+DoctorCode = Annotated[str, Meta(pattern=r"\AGM[1-9][0-9]{2}\Z")]
+Times = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9})?(\+[0-9]{1,9}(\.[0-9]{1,9})?)?\Z")]
+Computed = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Computed"})]
 Certainty = Literal["certain", "likely"]
 DoctorVerdict = Literal["used", "partly", "not used"]
 VerdictWord = Literal[

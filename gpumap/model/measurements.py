@@ -9,7 +9,6 @@ from msgspec import Meta, Struct, field
 
 from gpumap.model.devices import Case, Reason
 from gpumap.model.field_types import (
-    Correlation,
     Count,
     Figures,
     MetricName,
@@ -22,6 +21,7 @@ from gpumap.model.field_types import (
 )
 from gpumap.model.maps import Estimate, LimitOrigin, Unit
 
+Correlation = Annotated[float, Meta(ge=-1.0, le=1.0)] | Annotated[int, Meta(ge=-1, le=1)]
 _FLAGS = [
     "unstable", "shared-hardware", "warm-up-capped", "launch-bound", "power-capped",
     "over-ceiling", "impossible", "superlinear", "cpu",
