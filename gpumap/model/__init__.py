@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from gpumap.model.devices import *
-    from gpumap.model.fitness import *
     from gpumap.model.judging import *
     from gpumap.model.maps import *
     from gpumap.model.measurements import *
@@ -30,7 +29,6 @@ FILES = (
     "measurements",
     "programs",
     "judging",
-    "fitness",
     "results",
 )
 
