@@ -22,9 +22,6 @@ from gpumap.units import counted
 from gpumap.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from gpumap.model import Report
     from gpumap.report import Style
     from gpumap.report.table import Table
 
@@ -61,22 +58,8 @@ def render(shown: Shown, style: Style) -> str:  # noqa: ARG001 - every format ta
         color=color(shown),
         found=found,
         places=_PLACES,
-        machine=_machine(shown.report),
     )
     return text.encode("ascii", "xmlcharrefreplace").decode()
-
-
-def _machine(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield what tells the machine from another one, and how busy it was."""
-    if (found := report.fingerprint) is not None:
-        yield "processor", f"{found.cpu}, {counted(found.cores, 'core')}"
-        yield "system", found.os
-        yield "Python", found.python
-        yield "libraries", ", ".join(f"{name} {v}" for name, v in found.libraries.items())
-        yield "drivers", ", ".join(f"{name} {v}" for name, v in found.drivers.items())
-        variables = (f"{k}={v}" for k, v in report.environment.items() if v is not None)
-        yield "environment", " ".join(variables)
-        yield "fingerprint", found.hash
 
 
 @cache
@@ -93,6 +76,7 @@ def _environment() -> Environment:
     )
     found.globals |= {
         "css": Markup(_part("page.css")),  # noqa: S704 - a file of ours
+        "counted": counted,
         "place": place,
         "folded": folded,
         "more": more,
