@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 VERDICTS = ("name", "device", "health", "bytes", "pairs", "product", "siblings", "verdict")
 ITEMS = ("of", "item", "verdict", "seen", "figure")
-_COLUMNS = {
-    "bytes": ("open", "upload", "download"), "pairs": ("pair",), "product": ("product", "soak"),
-    "siblings": ("siblings", "upload-rate", "download-rate", "memory-rate"),
-}  # fmt: skip
-_USED = tuple(what for every in _COLUMNS.values() for what in every)
+_COLUMNS = (("open", "upload", "download"), ("pair",), ("product", "soak"))  # bytes to product
+_RATES = ("siblings", "upload-rate", "download-rate", "memory-rate")
+_USED = {*_RATES, *(what for every in _COLUMNS for what in every)}
 _METRICS = {"B/s": "bandwidth", "1": "share"}
 _STATES: dict[str, State] = {"fit": "passed", "wrong-data": "error", "cannot-tell": "skipped"}
 
@@ -46,15 +44,16 @@ def sections(report: Report, result: Screened, verbose: bool) -> Iterator[Sectio
 
 
 def _row(name: str, device: str, found: Sequence[FitnessCheck]) -> tuple[str, ...]:
-    health = [check for check in found if check.what not in _USED]
-    groups = [[c for c in found if c.what in every] for every in _COLUMNS.values()]
-    # with no figure there was no other device of its model
-    groups[3] = [c for c in groups[3] if c.figure is not None or c.fitness != "fit"]
-    cells = [_cell(group) for group in groups]
-    shares = [c.figure for c in groups[3] if c.figure is not None and c.what == "siblings"]
-    if shares:
-        cells[3] = f"{shares[0].value:.2f}"
-    return name, device, _cell(health), *cells, worst(tuple(found))
+    health = _cell([check for check in found if check.what not in _USED])
+    cells = (_cell([check for check in found if check.what in every]) for every in _COLUMNS)
+    return name, device, health, *cells, _siblings(found), worst(tuple(found))
+
+
+def _siblings(found: Sequence[FitnessCheck]) -> str:
+    """Return the share of what siblings do; without a figure there is no other of its model."""
+    rates = [c for c in found if c.what in _RATES and (c.figure or c.fitness != "fit")]
+    share = next((c.figure for c in rates if c.figure and c.what == "siblings"), None)
+    return _cell(rates) if share is None else f"{share.value:.2f}"
 
 
 def _cell(checks: Sequence[FitnessCheck]) -> str:
