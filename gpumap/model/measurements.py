@@ -30,7 +30,6 @@ Flag = Annotated[str, Meta(extra_json_schema={"enum": _FLAGS})]
 PHASES = ("input", "transfer", "compute", "sync", "comm", "update")  # of a training step
 Phase = Annotated[str, Meta(extra_json_schema={"enum": [*PHASES]})]
 Clock = Annotated[str, Meta(extra_json_schema={"enum": ["host", "device"]})]
-_Mark = Literal["throttled"]
 Cause = Literal[
     "shared-hardware", "transfer-bound", "launch-bound", "cpu-contention", "unequal-devices",
     "serialised", "synchronisation", "too-little-work", "unexplained",
@@ -113,7 +112,7 @@ class SampleMark(Struct, frozen=True):
     """
 
     sample: Natural
-    mark: _Mark
+    mark: Literal["throttled"]
     detail: str
 
 

@@ -42,14 +42,9 @@ def _predicted(found: Prediction) -> Iterator[Table]:
 
 def _forecast(forecast: Forecast) -> tuple[str, ...]:
     figures = forecast.metrics
-    return (
-        forecast.algorithm,
-        str(forecast.devices),
-        _ranged(figures.get("comm")),
-        _ranged(figures.get("time")),
-        _ranged(figures.get("speedup")),
-        _percent(figures.get("efficiency")),
-    )
+    ranged = (_ranged(figures.get(name)) for name in ("comm", "time", "speedup"))
+    efficiency = _percent(figures.get("efficiency"))
+    return forecast.algorithm, str(forecast.devices), *ranged, efficiency
 
 
 def _assumed(found: Prediction) -> tuple[str, ...]:
