@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _METRICS = {"time": "s", "bandwidth": "B/s"}
 _HIGH = 340.0  # pixels of both panels
-_STEPS = 48  # of a fitted line
+_POINTS = 49  # of a fitted line
 _BESIDE = 1.1  # times a size: from one curve to the next, so that intervals do not hide each other
 
 
@@ -55,6 +55,8 @@ def _points(report: Report) -> dict[str, Rows]:
 
 
 def _draw(curves: Sequence[tuple[Fit, Rows]], figure: Figure) -> None:
+    from numpy import geomspace
+
     panels = figure.subplots(len(_METRICS), sharex=True)
     for axes, (metric, unit) in zip(panels, _METRICS.items(), strict=True):
         axes.set(xscale="log", yscale="log", ylabel=metric)
@@ -64,7 +66,8 @@ def _draw(curves: Sequence[tuple[Fit, Rows]], figure: Figure) -> None:
             beside = _BESIDE ** (n - (len(curves) - 1) / 2)
             found = {size * beside: row.metrics.get(metric) for size, row in rows.items()}
             dots(axes, found, color)
-            times = {size: _seconds(fit, size) for size in _sizes(rows)}
+            sizes = geomspace(min(rows), max(rows), _POINTS)
+            times = {size: _seconds(fit, size) for size in sizes}
             line = times if metric == "time" else {size: size / times[size] for size in times}
             axes.plot([*line], [*line.values()], color=color, alpha=1.0 if fit.fits else 0.4,
                       label=label(" ".join(words)) if metric == "time" else None)  # fmt: skip
@@ -82,13 +85,6 @@ def dots(axes: Axes, figures: Mapping[float, Estimate | None], color: str) -> No
         fill = "full" if figure.has_interval else "none"
         axes.errorbar(size, figure.value, [[below], [above]], color=color, marker="o",
                       markersize=5.0, fillstyle=fill)  # fmt: skip
-
-
-def _sizes(rows: Rows) -> Iterator[float]:
-    """Yield sizes from the smallest to the largest, evenly on a logarithmic axis."""
-    least, most = min(rows), max(rows)
-    for step in range(_STEPS + 1):
-        yield least * (most / least) ** (step / _STEPS)
 
 
 def _seconds(fit: Fit, size: float) -> float:
