@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gpumap.backends import DEFAULTS, REGISTRY, load
+from gpumap.backends import REGISTRY, load
 from gpumap.backends.probe import end_all
 from gpumap.errors import DeviceError, GpumapError
 from gpumap.machine.process_control import keep_orphans
@@ -62,7 +62,7 @@ class Inventory:
 
     def of(self, kind: Kind) -> list[Probe]:
         """Return the probes of the backends that may drive `kind`, up to the first that can."""
-        names = DEFAULTS[kind] if self.requested is None else (self.requested,)
+        names = kind.row.backends if self.requested is None else (self.requested,)
         preferred = self._preferred
         if preferred in names or (self._always and kind in self.backend(preferred or "").kinds):
             names = (preferred or "",)

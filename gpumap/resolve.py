@@ -6,7 +6,6 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.backends import DEFAULTS
 from gpumap.errors import AbsentError, Diagnostic, QuestionError, Span
 from gpumap.inventory import Inventory, of_kind
 from gpumap.kinds import KINDS, Kind
@@ -61,10 +60,10 @@ def resolve_all(
         QuestionError: a backend that is requested does not exist.
     """
     kinds = {entry.ref.kind for entry in context_map.entries}
-    names = requested or [name for kind in sorted(kinds) for name in DEFAULTS[kind]]
+    names = requested or [name for kind in sorted(kinds) for name in kind.row.backends]
     names = list(dict.fromkeys(names))
     driven = {
-        name: {k for k in kinds if name in DEFAULTS[k] or _may(inventory, name, k, requested)}
+        name: {k for k in kinds if name in k.row.backends or _may(inventory, name, k, requested)}
         for name in names
     }
     usable = [name for name in names if _drives(inventory.probe(name), driven[name])]

@@ -5,10 +5,10 @@ from commands.scripts import script
 from refusals import refusal
 from tables import table
 
-from gpumap.backends import DEFAULTS
 from gpumap.backends.base import Host
 from gpumap.errors import AbsentError, QuestionError, Span
 from gpumap.inventory import Inventory
+from gpumap.kinds import KINDS
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Kind, Probe
 from gpumap.model.io import typed
@@ -194,7 +194,7 @@ def test_what_a_backend_noted_of_a_kind_is_why_its_device_is_not_there(ref, mess
 @pytest.mark.parametrize("there", [("rocm0",), ()])
 def test_what_hides_devices_that_have_numbers_alone_is_named(monkeypatch, hiding, there):
     """By the row of their kind; the variables of another kind are nothing to them."""
-    monkeypatch.setitem(DEFAULTS, Kind.ROCM, ("torch",))
+    monkeypatch.setitem(KINDS, Kind.ROCM, Kind.ROCM.row._replace(backends=("torch",)))
     (found,) = absent("a->rocm1", knowing(probe("torch", *there), **hiding, ZE_AFFINITY_MASK="0"))
     why = " and ".join(f"{name}={value}" for name, value in hiding.items())
     before = "rocm1 is not there: " if there else (

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.files import cache_folder, others, read_text, write_atomic
-from gpumap.kinds import KINDS, Kind
 from gpumap.text import fix
 
 if TYPE_CHECKING:
@@ -35,9 +34,6 @@ REGISTRY = {
     "pygpu": "gpumap.backends.pygpu:PygpuBackend",
     "fake": "gpumap.backends.fake:FakeBackend",
 }
-
-# What drives a kind unless --backend says otherwise: the first that is usable.
-DEFAULTS: dict[Kind, tuple[str, ...]] = {kind: row.backends for kind, row in KINDS.items()}
 
 
 def load(name: str, host: Host) -> Backend:

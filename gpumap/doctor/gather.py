@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap import sources
-from gpumap.backends import DEFAULTS
 from gpumap.config import default_device, refused_device, renamed
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Evidence, Health, MapName, Setting
 from gpumap.errors import AbsentError, Diagnostic, MapError, QuestionError, SourceError
+from gpumap.kinds import KINDS
 from gpumap.machine.fingerprint import VARIABLES
 from gpumap.machine.state import link_states, others
 from gpumap.machine.topology import Tree
@@ -170,7 +170,7 @@ def _theano(env: Mapping[str, str], cwd: str) -> tuple[dict[str, Setting], Diagn
 
 def probe_backends(inventory: Inventory) -> None:
     """Probe every default backend, or the requested one, concurrently."""
-    every = sorted({name for names in DEFAULTS.values() for name in names})
+    every = sorted({name for row in KINDS.values() for name in row.backends})
     inventory.ask(every if inventory.requested is None else [inventory.requested])
 
 

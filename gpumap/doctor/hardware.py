@@ -34,10 +34,8 @@ _CRASHED = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS, L
 
 def _driving(known: Evidence, kind: Kind) -> list[Probe]:
     """Return the probes of the backends that drive a kind, by preference; else the requested."""
-    from gpumap.backends import DEFAULTS
-
     by_name = {probe.name: probe for probe in known.probes}
-    return [by_name[name] for name in DEFAULTS[kind] if name in by_name] or [*known.probes]
+    return [by_name[name] for name in kind.row.backends if name in by_name] or [*known.probes]
 
 
 def _failed(known: Evidence, named: MapName, *codes: ProbeCode | Lack) -> Probe | None:

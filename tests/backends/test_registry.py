@@ -8,7 +8,7 @@ import here
 import pytest
 from tables import table
 
-from gpumap.backends import DEFAULTS, REGISTRY, load
+from gpumap.backends import REGISTRY, load
 from gpumap.backends.base import Host
 from gpumap.machine import topology
 from gpumap.model import Kind, Probe
@@ -17,9 +17,9 @@ HOST = Host({}, topology.read())
 
 
 def test_every_kind_has_a_default_that_drives_it():
-    assert set(DEFAULTS) == set(Kind)
-    assert all(kind in load(name, HOST).kinds for kind, names in DEFAULTS.items() for name in names)
-    assert "fake" not in {name for names in DEFAULTS.values() for name in names}
+    assert all(kind.row.backends for kind in Kind)
+    assert all(kind in load(name, HOST).kinds for kind in Kind for name in kind.row.backends)
+    assert "fake" not in {name for kind in Kind for name in kind.row.backends}
     command = [sys.executable, "-c", table(__file__)["loaded"]]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

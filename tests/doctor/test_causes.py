@@ -11,12 +11,12 @@ from machine.trees import Sketch
 
 import gpumap
 from gpumap import model
-from gpumap.backends import DEFAULTS
 from gpumap.doctor.diagnose import RULES, diagnoses, only_default_cores, pages, table
 from gpumap.doctor.evidence import Evidence, Health, MapName, Setting
 from gpumap.doctor.gather import denied, with_results
 from gpumap.doctor.screening import StepResult
 from gpumap.errors import Diagnostic
+from gpumap.kinds import KINDS
 from gpumap.machine.cuda import CudaDevice, CudaDriver
 from gpumap.machine.nvml import GpuHealth, GpuProcess, NvmlGpu
 from gpumap.machine.state import Others, link_states
@@ -103,7 +103,7 @@ def test_a_variable_that_hides_devices_with_numbers_alone(
 ):
     """It is a cause where a library was there to be told by it; without one, that lacks."""
     kind = model.Kind(kind)
-    monkeypatch.setitem(DEFAULTS, kind, ("torch",))
+    monkeypatch.setitem(KINDS, kind, kind.row._replace(backends=("torch",)))
     lack = {} if usable else {"lack": "no-library", "reason": "not installed", "fix": "x"}
     name = replace(absent(f"{kind}1"), kind=kind)
     evidence = known(name, variables=variables, probes=(model.Probe("torch", usable, **lack),))
