@@ -73,10 +73,11 @@ def _placed(told: Device, host: Host, pci: str | None, identity: str) -> Device:
 def _cuda_device(told: Device, host: Host, cuda: Cuda, capability: str) -> Device:
     """Return the CUDA device with that number in this process."""
     ordinal = told.ref.index or 0
-    listed = cuda.driver.devices[ordinal : ordinal + 1] if cuda.driver else ()
-    address = told.pci or next((each.pci for each in listed), None) or told.id
+    known = dict(enumerate(cuda.driver.devices if cuda.driver else ())).get(ordinal)
+    address = told.pci or (known and known.pci) or told.id
     pci = pci_address(address) or address.lower()
-    digits = cuda.uuid(ordinal, pci) or told.uuid
+    # the driver's is a device's own: CUDA's runtime gives a MIG instance its GPU's
+    digits = (known.uuid if known and known.pci == pci else None) or told.uuid
     gpu, part = _nvml_device(pci, digits, cuda.gpus)
     mig = part is not None or _MIG in told.name or bool(gpu and gpu.mig)
     uuid = _uuid(digits, gpu, part, mig=mig)

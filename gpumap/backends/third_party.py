@@ -10,7 +10,7 @@ and CUDA_VISIBLE_DEVICES say which of several causes it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ from gpumap.machine.cuda import MISMATCH, VARIABLE, Why, driver, explain, no_dri
 from gpumap.machine.nvml import NvmlUnavailable, gpus, nameable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from gpumap.machine.cuda import CudaDriver
     from gpumap.machine.nvml import NvmlGpu
@@ -37,57 +37,49 @@ class Outcome(NamedTuple):
     hint: str
 
 
-class Statuses(NamedTuple):
-    """Exceptions with a number; one that the library has no name for has the last outcome."""
-
-    attribute: str
-    names: Mapping[Outcome, Mapping[int, str]]
-    otherwise: Outcome
-
-    def of(self, error: BaseException) -> Outcome:
-        """Return what the number of `error` stands for."""
-        status = getattr(error, self.attribute, None)
-        found = (outcome for outcome, names in self.names.items() if status in names)
-        return next(found, self.otherwise)
+Meaning = Callable[[BaseException], Outcome | None]  # of an exception; None: a caller's mistake
 
 
-class Messages(NamedTuple):
-    """Exceptions that say it in words: the first that are found decide."""
-
-    groups: Mapping[Outcome, tuple[str, ...]]
-    otherwise: Outcome | None
-
-    def of(self, error: BaseException) -> Outcome | None:
-        """Return what the words of `error` stand for."""
-        message = message_of(error)
-        pairs = ((sign, outcome) for outcome, signs in self.groups.items() for sign in signs)
-        return next((outcome for sign, outcome in pairs if sign in message), self.otherwise)
-
-
-def _meanings(raw: Mapping[str, Any]) -> Mapping[str, Outcome | Statuses | Messages]:
-    """Return each meaning of the file by its name."""
-    simple = {
-        name: Outcome(getattr(errors, error), hint.format(cuda13=install("cuda13")))
-        for name, (error, hint) in raw["outcomes"].items()
+def _numbered(attribute: str, names: Mapping[str, Mapping[str, str]]) -> Meaning:
+    """Return what the number of an error stands for; one without a name is a failing device."""
+    outcomes: dict[Any, Outcome] = {
+        int(number): _OUTCOMES[key] for key, each in names.items() for number in each
     }
-    found: dict[str, Outcome | Statuses | Messages] = {**simple}
-    for kind in raw["numbers"].values():
-        groups = kind["names"].items()
-        names = {simple[key]: {int(n): text for n, text in each.items()} for key, each in groups}
-        for alias, attribute in kind["attributes"].items():
-            found[alias] = Statuses(attribute, names, simple["FAILED"])
-    for name, groups in raw["words"].items():
-        signs = {simple[key]: tuple(each) for key, each in groups.items()}
-        found[name] = Messages(signs, None if name == "RANGE" else simple["FAILED"])
-    return found
+    return lambda error: outcomes.get(getattr(error, attribute, None), _OUTCOMES["FAILED"])
+
+
+def _worded(groups: Mapping[str, Sequence[str]], otherwise: Outcome | None) -> Meaning:
+    """Return what the words of an error stand for: the first that are found decide."""
+    outcomes = {sign: _OUTCOMES[key] for key, signs in groups.items() for sign in signs}
+
+    def meaning(error: BaseException) -> Outcome | None:
+        message = message_of(error)
+        return next((outcomes[sign] for sign in outcomes if sign in message), otherwise)
+
+    return meaning
+
+
+def _meanings() -> Iterator[tuple[str, Meaning]]:
+    """Yield each meaning of the file, with its name."""
+    for name, found in _OUTCOMES.items():
+        yield name, _worded({}, found)
+    for kind in _RAW["numbers"].values():
+        for name, attribute in kind["attributes"].items():
+            yield name, _numbered(attribute, kind["names"])
+    for name, groups in _RAW["words"].items():
+        yield name, _worded(groups, None if name == "RANGE" else _OUTCOMES["FAILED"])
 
 
 # Read before there is an error: in that moment there may be no memory, or no descriptor.
 _RAW: Mapping[str, Any] = shipped("gpumap.backends", "third_party.toml", dict)
-MEANINGS = _meanings(_RAW)
 NO_BLAS: str = _RAW["outcomes"]["BLAS"][1]
+_OUTCOMES = {
+    name: Outcome(getattr(errors, error), hint.format(cuda13=install("cuda13")))
+    for name, (error, hint) in _RAW["outcomes"].items()
+}
+_MEANINGS = dict(_meanings())
 # Full name of a class -> what it means; None where it is a caller's mistake.
-TABLE = {name: MEANINGS.get(meaning) for name, meaning in _RAW["classes"].items()}
+TABLE = {name: _MEANINGS.get(meaning) for name, meaning in _RAW["classes"].items()}
 
 
 def outcome(error: BaseException) -> Outcome | None:
@@ -96,7 +88,7 @@ def outcome(error: BaseException) -> Outcome | None:
         name = f"{kind.__module__}.{kind.__qualname__}"
         if name in TABLE:
             meaning = TABLE[name]
-            return meaning.of(error) if isinstance(meaning, Statuses | Messages) else meaning
+            return meaning(error) if meaning else None
     return None
 
 
@@ -192,12 +184,6 @@ class Cuda:
     def driver(self) -> CudaDriver | None:
         """Return what the driver itself answers; None where there is none."""
         return driver()
-
-    def uuid(self, ordinal: int, pci: str) -> str | None:
-        """Return a device's own UUID; CUDA's runtime gives a MIG instance its GPU's."""
-        devices = self.driver.devices if self.driver else ()
-        same = ordinal < len(devices) and devices[ordinal].pci == pci
-        return devices[ordinal].uuid if same else None
 
     def hidden(self, shown: int) -> Why | None:
         """Return what CUDA_VISIBLE_DEVICES hides, if CUDA shows so many devices."""

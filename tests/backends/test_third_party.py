@@ -7,14 +7,15 @@ import pytest
 import tables
 
 from gpumap.backends import third_party as table
-from gpumap.backends.third_party import MEANINGS, TABLE, third_party_errors
+from gpumap.backends.third_party import TABLE, third_party_errors
 from gpumap.errors import AbsentError, DeviceError, DeviceLost, OutOfMemory, Unsupported
+from gpumap.files import shipped
 from gpumap.machine.nvml import NvmlUnavailable, _pynvml
 from gpumap.model import Device, DeviceRef, Kind
 
 TABLES = tables.table(__file__)
 DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "cupy")
-OPENCL, CUDA, NVML = map(MEANINGS.get, ("OPENCL", "CUDA", "NVML"))
+NUMBERS = shipped("gpumap.backends", "third_party.toml", dict)["numbers"]
 
 
 def made(name, *arguments, base=Exception, **attributes):
@@ -77,9 +78,10 @@ def test_what_is_no_devices_doing_passes(error):
     assert same.value is error
 
 
-def named(statuses):
+def named(library):
     """Return the name of each number of the table: it is in one group, and success in none."""
-    pairs = [pair for names in statuses.names.values() for pair in names.items()]
+    groups = NUMBERS[library]["names"].values()
+    pairs = [(int(number), name) for names in groups for number, name in names.items()]
     assert len(pairs) == len(dict(pairs))
     assert 0 not in dict(pairs)
     return dict(pairs)
@@ -88,7 +90,7 @@ def named(statuses):
 def test_numbers_of_opencl_have_its_names():
     cl = pytest.importorskip("pyopencl", reason="pyopencl: not installed")
     known = {getattr(cl.status_code, name): name for name in dir(cl.status_code)}
-    assert named(OPENCL).items() <= known.items()
+    assert named("OPENCL").items() <= known.items()
 
 
 def test_numbers_of_nvml_have_its_names():
@@ -96,7 +98,7 @@ def test_numbers_of_nvml_have_its_names():
         pynvml = _pynvml()
     except NvmlUnavailable as error:
         pytest.skip(f"{error.reason} ({error.fix})")
-    for number, name in named(NVML).items():
+    for number, name in named("NVML").items():
         assert getattr(pynvml, f"NVML_ERROR_{name}") == number
     assert type(turned(pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST))) is DeviceLost
 
@@ -107,7 +109,7 @@ def test_numbers_of_cuda_have_its_names():
     from cupy_backends.cuda.api.runtime import CUDARuntimeError
 
     assert type(turned(CUDARuntimeError(719))) is DeviceLost
-    for number, name in named(CUDA).items():
+    for number, name in named("CUDA").items():
         said, _, text = str(CUDARuntimeError(number)).partition(":")
         assert text.strip() == "unrecognized error code" or said == f"cudaError{name}"
 
