@@ -120,7 +120,7 @@ def test_a_control_that_was_preempted_counts_by_its_own_thread():
 
     class Halved(FakeSession):
         def worked(self, start, stop):
-            return (stop.moment - start.moment) / 2
+            return (stop.event - start.event) / 2
 
     _, (row,), (control,) = measured(gpu(0), kind=Halved, params=ALONE)
     halves = [second / 2 for second in control.samples.seconds]

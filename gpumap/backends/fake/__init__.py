@@ -14,12 +14,13 @@ import time
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, Self
 
 from gpumap.backends import base
-from gpumap.backends.base import Backend, Elements, Session
+from gpumap.backends.base import Backend, Elements, EventMark, Session
 from gpumap.backends.fake import script as scripts
-from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice, Unevenness
+from gpumap.backends.fake.script import Engine, FakeClock, FakeDevice
 from gpumap.backends.fake.visible import visible
 from gpumap.dtypes import Array, np, numpy_dtype
 from gpumap.errors import DeviceLost, OutOfMemory
@@ -29,7 +30,7 @@ from gpumap.model import Device, Kind, Limit, Probe
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpumap.backends.base import Clock, Host, HostMemory, Mark, Product, Route
+    from gpumap.backends.base import Clock, Host, HostMemory, Product, Route
     from gpumap.dtypes import Arithmetic, Dtype
 
 
@@ -114,14 +115,6 @@ if TYPE_CHECKING:
     Held = Array | FakeBuffer  # what a copy goes between
 
 
-@dataclass(frozen=True, slots=True)
-class FakeMark:
-    """The moment at which a session's engine has done all it was given."""
-
-    session: FakeSession
-    moment: float
-
-
 @dataclass(slots=True)
 class FakeSession(Session):
     """A scripted device, opened."""
@@ -135,11 +128,15 @@ class FakeSession(Session):
     holds: int = sys.maxsize  # bytes of an array, above which there are no data
     features: frozenset[Any] = field(init=False)
     _known: set[str] = field(default_factory=set)  # commands that came at least once
+    _drawn: Random = field(init=False)
+    _alike: bool = field(init=False)  # whether nothing tells a command from an equal one before
 
     def __post_init__(self) -> None:
-        self.engine.uneven.setdefault(self.device.id, Unevenness(self.script, self.device.id))
+        drawn = Random(f"{self.script.noise_seed} {self.device.id} noise")  # noqa: S311 - no secret
+        self._drawn = self.engine.drawn.setdefault(self.device.id, drawn)
         self.features = scripts.features(self.script)
         exact = not (self.script.fault or self.log)
+        self._alike = exact and not self.script.varies
         self.clock.follow(self.engine, even=self._alike, draws=exact)
         blas.hold()  # its products are small: one that waits for a thread takes longer
 
@@ -214,24 +211,24 @@ class FakeSession(Session):
 
         return queue_one
 
-    def mark(self) -> FakeMark:
+    def mark(self) -> EventMark:
         """Return the moment at which all that is queued will be done."""
-        return FakeMark(self, max(self.engine.free, self.clock.now()))
+        return EventMark(self, max(self.engine.free, self.clock.now()))
 
-    def _queued_wait(self, mark: Mark) -> bool:
-        if not isinstance(mark, FakeMark):
+    def _queued_wait(self, mark: Any) -> bool:
+        if not isinstance(mark.session, FakeSession):
             return False
         self.clock.joined = True
-        self.engine.free = max(self.engine.free, mark.moment)
+        self.engine.free = max(self.engine.free, mark.event)
         return True
 
-    def seconds(self, start: FakeMark, stop: FakeMark) -> float | None:
+    def seconds(self, start: EventMark, stop: EventMark) -> float | None:
         """Return the scripted time between two marks."""
-        return stop.moment - start.moment if "events" in self.features else None
+        return stop.event - start.event if "events" in self.features else None
 
-    def at(self, mark: FakeMark) -> float:
+    def at(self, mark: EventMark) -> Any:
         """Return the moment of a mark on the fake clock."""
-        return mark.moment
+        return mark.event
 
     def peak(self, arithmetic: Arithmetic) -> Limit | None:  # noqa: ARG002 - the contract's
         """Return what the script says that the device could do at most."""
@@ -279,17 +276,11 @@ class FakeSession(Session):
                 full &= base.has_data(target)
         return full
 
-    @property
-    def _alike(self) -> bool:
-        """Whether nothing tells a command from an equal one before."""
-        varies = self.engine.uneven[self.device.id].varies
-        return not (self.script.fault or self.log or varies)
-
     def _take(self, command: str, seconds: float) -> bool:
         """Spend a command's time; return whether the fault is due."""
         self.clock.sleep(self.script.launch)
         start = max(self.engine.free, self.clock.now())
-        lasting = seconds * self.engine.uneven[self.device.id].factor(start)
+        lasting = seconds * self.script.factor(start, self._drawn)
         if command not in self._known:
             self._known.add(command)
             lasting += self.script.slow_first

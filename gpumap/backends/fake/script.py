@@ -53,8 +53,8 @@ id and `noise_seed`: the same commands take the same times again.
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, ValidationError, convert
@@ -117,6 +117,16 @@ class FakeDevice(Struct, frozen=True, forbid_unknown_fields=True):
     noise_seed: Whole = 0
     throttle: Positive = 1.0
     throttle_after: FromZero = 0.0
+
+    @property
+    def varies(self) -> bool:
+        """Whether any command takes longer than another."""
+        return bool(self.noise or self.throttle != 1.0)
+
+    def factor(self, moment: float, drawn: Random) -> float:
+        """Return what multiplies the time of a command that starts at `moment`."""
+        factor = math.exp(self.noise * drawn.gauss(0.0, 1.0)) if self.noise else 1.0
+        return factor * self.throttle if moment >= self.throttle_after else factor
 
 
 class FakeHost(Struct, frozen=True, forbid_unknown_fields=True):
@@ -306,23 +316,4 @@ class Engine:
     """What works off commands: one device's own, or shared by several that never overlap."""
 
     free: float = 0.0  # the moment at which it has done all it was given
-    uneven: dict[str, Unevenness] = field(default_factory=dict)  # of each of its devices, by id
-
-
-class Unevenness:
-    """The factors of one device's commands: noise, and a throttle from some moment on."""
-
-    def __init__(self, keys: FakeDevice, device: str) -> None:
-        self._keys = keys
-        self._random = random.Random(f"{keys.noise_seed} {device} noise")  # noqa: S311 - no secret
-
-    @property
-    def varies(self) -> bool:
-        """Whether any command takes longer than another."""
-        return bool(self._keys.noise or self._keys.throttle != 1.0)
-
-    def factor(self, moment: float) -> float:
-        """Return what multiplies the time of a command that starts at `moment`."""
-        keys = self._keys
-        factor = math.exp(keys.noise * self._random.gauss(0.0, 1.0)) if keys.noise else 1.0
-        return factor * keys.throttle if moment >= keys.throttle_after else factor
+    drawn: dict[str, Random] = field(default_factory=dict)  # the noise of each device, by id
