@@ -57,4 +57,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "chain": _chain,
 }
 # which arguments are written, where it is not the last one
-WRITTEN = {"sgd": (0,), "adam": (0, 1, 2), "fill": (0,)}
+WRITTEN = {FUNCTIONS["sgd"]: (0,), _adam: (0, 1, 2), jnp.full_like: (0,)}

@@ -14,36 +14,17 @@ import jax
 import jax.numpy as jnp
 
 from gpumap.backends.jax.buffers import JaxBuffer, Place, lose
-from gpumap.backends.jax.kernels import FUNCTIONS, WRITTEN
+from gpumap.backends.jax.kernels import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from gpumap.kernels import Kernel
 
 # of an argument: its place's number, its first element and its shape; how many there are; a scalar
 View = tuple[int, int, tuple[int, ...]] | int | None
 
 
-def prepared(known: Kernel, arguments: Sequence[Any], size: int) -> Callable[[], list[Place]]:
-    """Return what queues a kernel, and returns the places that it has written."""
-    written = WRITTEN.get(known.name, (len(arguments) - 1,))
-    return _queuing(FUNCTIONS[known.name], known.arguments, arguments, written, size)
-
-
-def multiplying(
-    buffers: Sequence[JaxBuffer], transpose: tuple[bool, bool], alpha: float, beta: float
-) -> Callable[[], list[Place]]:
-    """Return what queues out = alpha op(a).op(b) + beta out; `buffers` are a, b and out."""
-    return _queuing(_product(transpose, alpha, beta), ("matrix",) * 3, buffers, (2,))
-
-
-def _queuing(
-    function: Callable[..., Any],
-    kinds: Sequence[str],
-    arguments: Sequence[Any],
-    written: tuple[int, ...],
-    size: int = 0,
+def queuing(
+    function: Callable[..., Any], kinds: Sequence[str], arguments: Sequence[Any], size: int = 0
 ) -> Callable[[], list[Place]]:
     """Return what queues a function, and returns the places that it has written.
 
@@ -51,9 +32,9 @@ def _queuing(
         function: of JAX's arrays, numbers and counts; it returns what is written.
         kinds: of its arguments, as `gpumap.kernels` has them.
         arguments: buffers of one session, numbers and counts.
-        written: numbers of the arguments that are written.
         size: elements of each buffer that it works on; a matrix is whole.
     """
+    written = WRITTEN.get(function, (len(arguments) - 1,))
     pairs = list(zip(kinds, arguments, strict=True))
     places = list({each.place: None for each in arguments if isinstance(each, JaxBuffer)})
     views = tuple(_view(kind, places, argument, size) for kind, argument in pairs)
@@ -84,7 +65,7 @@ def _view(kind: str, places: list[Place], argument: Any, size: int) -> View:
 
 
 @cache
-def _product(
+def product(
     transpose: tuple[bool, bool], alpha: float, beta: float
 ) -> Callable[[Any, Any, Any], Any]:
     """Return a product of a, b and out, always the same function: programs are cached by it.

@@ -7,6 +7,7 @@ at the first product, or kernel, of its shapes.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -15,7 +16,9 @@ import numpy as np
 
 from gpumap.backends.base import PlainMarks, bytes_of, check_whole
 from gpumap.backends.jax.buffers import JaxBuffer, Place
-from gpumap.backends.jax.programs import multiplying, prepared
+from gpumap.backends.jax.kernels import FUNCTIONS
+from gpumap.backends.jax.programs import product as product_of
+from gpumap.backends.jax.programs import queuing
 from gpumap.backends.peers import reached
 from gpumap.backends.third_party import third_party_errors
 from gpumap.dtypes import numpy_dtype
@@ -85,21 +88,18 @@ class JaxSession(PlainMarks):
 
     def _multiply(self, product: Product, repeat: int) -> None:
         a, b, out, _, transpose, alpha, beta, _ = product
-        queue = multiplying((a, b, out), transpose, alpha, beta)
-        with third_party_errors(self.device):
-            for _ in range(repeat):
-                queue()
-        self._queued.add(out.place)
+        function = product_of(transpose, alpha, beta)
+        self._queue(queuing(function, ("matrix",) * 3, (a, b, out)), repeat)
 
     def prepare(self, kernel: str, *arguments: JaxBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would: a program of the operations it is made of."""
-        queue = prepared(self._fitting(kernel, arguments, size)[0], arguments, size)
+        known, _ = self._fitting(kernel, arguments, size)
+        return partial(self._queue, queuing(FUNCTIONS[kernel], known.arguments, arguments, size))
 
-        def queued() -> None:
-            with third_party_errors(self.device):
-                self._queued.update(queue())
-
-        return queued
+    def _queue(self, program: Callable[[], list[Place]], repeat: int = 1) -> None:
+        with third_party_errors(self.device):
+            for _ in range(repeat):
+                self._queued.update(program())
 
     def _queued_wait(self, mark: Mark) -> bool:
         return isinstance(mark.session, JaxSession)  # its arrays wait for one another
