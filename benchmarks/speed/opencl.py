@@ -282,7 +282,7 @@ def _bare_kernel(session: Any, *given: Any) -> Callable[[Any], object]:
 
     (launch,) = session._launches("add", given, _FEW)  # noqa: SLF001 - the same, no less
     kernel = session._kernels.own(launch)  # noqa: SLF001
-    items, local = launch.padded, launch.local
+    items, local = launch.items, launch.local
     return _keeping(lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, items, local))
 
 

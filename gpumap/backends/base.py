@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -22,7 +22,7 @@ from gpumap.errors import Diagnostic, OutOfMemory, Unsupported
 from gpumap.machine.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
     from gpumap.dtypes import Arithmetic, Dtype
@@ -170,6 +170,8 @@ Product = tuple[
     Any, Any, Any, tuple[int, int, int], tuple[bool, bool], float, float, bool
 ]  # fmt: skip
 
+Calls = list[tuple[Sequence[Any], int]]  # of a kernel: the arguments of each, and its size
+
 
 class Session(ABC):
     """An opened device: one queue, in order; a context manager that closes itself.
@@ -312,6 +314,16 @@ class Session(ABC):
         require(self, "kernels", f"the kernel {kernel}")
         known.constants(arguments, size)
         return known, known.element(arguments, size)
+
+    def _calls(self, kernel: Kernel, arguments: Sequence[Any], size: int) -> Calls:
+        """Return the calls of a kernel: one, none without a result, two for a long reduction."""
+        if not size and kernel.group is None:
+            return []
+        if (parts := kernel.parts(size)) == 1:
+            return [(arguments, size)]
+        source, target = arguments
+        results = self.empty((parts,), source.dtype.name)
+        return [((source, results), size), ((results, target), parts)]
 
     @abstractmethod
     def mark(self) -> Any:

@@ -14,6 +14,7 @@ from gpumap.backends.cupy.launch import Kernels
 from gpumap.backends.fake.script import FakeDevice, device_of
 from gpumap.backends.third_party import Current
 from gpumap.errors import DeviceError, QuestionError, Unsupported
+from gpumap.kernels import KERNELS
 
 INSTALLED = importlib.util.find_spec("cupy") is not None
 
@@ -32,7 +33,7 @@ def test_a_type_without_kernels_is_unsupported():
     """CUDA has products of bfloat16, and gpumap no kernels of it."""
     with pytest.raises(Unsupported):
         Kernels(SimpleNamespace(ref="cuda0"), nullcontext(), 0, 0).prepared(
-            [("fill", "bfloat16", (), 4)], {}
+            KERNELS["fill"], "bfloat16", [((), 4)], {}
         )
 
 

@@ -36,7 +36,7 @@ def test_blocks_cover_a_product_once(facts, itemsize, sizes, turned):
         assert (groups - 1) * block < whole <= groups * block
     assert found.block[0] % found.constants["ROWS"] == 0
     assert found.block[1] % (found.constants["VECTORS"] * found.constants["LANES"]) == 0
-    assert found.everything == found.groups  # one work-item each
+    assert found.items == (1, 1)  # one work-item each
     # both packed factors and the sums fit its memory, in the numbers that the kernel counts them in
     height, width = found.block
     rows, depth = found.constants["ROWS"], found.constants["DEPTH"]
@@ -79,7 +79,7 @@ def test_blocks_of_a_gpu_cover_a_product_once(facts, itemsize, sizes):
     ):
         assert (groups - 1) * block < whole <= groups * block
         assert block * depth % side**2 == block % 4 == 0
-    assert found.everything == tuple(n * side for n in found.groups)
+    assert found.items == (side, side)
     assert side * side <= facts.group
     assert 2 * depth * (side * (high + wide) + 2 * skew) * itemsize <= facts.local
     assert high * wide * itemsize <= 4 * facts.sums

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpumap.backends.base import NativeBuffer, Product, Session, require
+from gpumap.backends.base import Calls, NativeBuffer, Product, Session, require
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import Unsupported
-from gpumap.kernels import GROUP, KERNELS
+from gpumap.kernels import GROUP
 from gpumap.model import Limit
 
 if TYPE_CHECKING:
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
     from gpumap.backends.third_party import Current
     from gpumap.dtypes import Arithmetic
+    from gpumap.kernels import Kernel
     from gpumap.model import Device
 
-
-# A kernel's name, its type, its arguments but the last, and that: its size.
-Call = tuple[str, str, tuple[Any, ...], int]
 
 _BLOCK = 256  # threads
 _WORD = 8  # bytes
@@ -54,17 +52,21 @@ class Kernels:
         self._stream, self._context = stream, context
         self._built: dict[tuple[Any, ...], Any] = {}
 
-    def prepared(self, calls: Sequence[Call], constants: Mapping[str, int]) -> Callable[[], None]:
-        """Return what queues kernels one after the other, and keeps the memory that they use."""
+    def prepared(
+        self, kernel: Kernel, dtype: str, calls: Calls, constants: Mapping[str, int]
+    ) -> Callable[[], None]:
+        """Return what queues calls of a kernel one after the other, and keeps the memory they use.
+
+        A kernel's last argument is the size of the call.
+        """
         launches = []
         with self._current:
-            for kernel, dtype, given, size in calls:
-                if size or KERNELS[kernel].group:
-                    built = self._of(kernel, dtype, constants)
-                    packed = _packed((*given, np.uint64(size)))
-                    at = ctypes.addressof(packed)
-                    call = (built.ptr, *_grid(kernel, size), 0, self._stream, at, 0)
-                    launches.append((call, (built, packed, given)))
+            for given, size in calls:
+                built = self._of(kernel, dtype, constants)
+                packed = _packed((*given, np.uint64(size)))
+                at = ctypes.addressof(packed)
+                call = (built.ptr, *_grid(kernel, size), 0, self._stream, at, 0)
+                launches.append((call, (built, packed, given)))
         return self._queueing(launches)
 
     def _queueing(self, launches: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
@@ -95,20 +97,19 @@ class Kernels:
         """Forget them all."""
         self._built.clear()
 
-    def _of(self, name: str, dtype: str, constants: Mapping[str, int]) -> Any:
+    def _of(self, kernel: Kernel, dtype: str, constants: Mapping[str, int]) -> Any:
         """Return a kernel, compiled by NVRTC."""
         import cupy
 
-        key = (name, dtype, *constants.items())
+        key = (kernel.name, dtype, *constants.items())
         if key not in self._built:
             if dtype not in _TYPES:
                 raise Unsupported(f"there are no kernels of {dtype} on {self._device.ref}")
             element = _TYPES[dtype]
             options = [f"-DELEMENT={element}", f"-DREAL={element}", f"-DGROUP={GROUP}"]
             options += [f"-D{constant}={value}" for constant, value in constants.items()]
-            code = KERNELS[name].text("cuda")
-            module = cupy.RawModule(code=code, options=tuple(options))
-            self._built[key] = module.get_function(name).kernel
+            module = cupy.RawModule(code=kernel.text("cuda"), options=tuple(options))
+            self._built[key] = module.get_function(kernel.name).kernel
         return self._built[key]
 
 
@@ -130,12 +131,11 @@ def _packed(arguments: Sequence[Any]) -> Any:
     return packed
 
 
-def _grid(kernel: str, size: int) -> tuple[int, ...]:
+def _grid(kernel: Kernel, size: int) -> tuple[int, ...]:
     """Return the blocks of a launch, and the threads of each, in three dimensions."""
-    known = KERNELS[kernel]
-    if known.group is None:
+    if kernel.group is None:
         return -(-size // _BLOCK), 1, 1, _BLOCK, 1, 1
-    return known.parts(size), 1, 1, known.group, 1, 1
+    return kernel.parts(size), 1, 1, kernel.group, 1, 1
 
 
 _NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t

@@ -123,15 +123,8 @@ class CupySession(StreamSession):
         pairs = zip(known.arguments, arguments, strict=True)
         given = [numbers[kind](given) if kind in numbers else given for kind, given in pairs]
         built = known.constants(arguments, size)
-        launches = [(kernel, dtype.name, tuple(given), size)]
-        if (parts := known.parts(size)) > 1:  # of a reduction, which is then reduced
-            results = self.empty((parts,), dtype.name)
-            source, target = given
-            launches = [
-                (kernel, dtype.name, (source, results), size),
-                (kernel, dtype.name, (results, target), parts),
-            ]
-        return self._kernels.prepared(launches, built)
+        calls = self._calls(known, given, size)
+        return self._kernels.prepared(known, dtype.name, calls, built)
 
     def mark(self) -> EventMark:
         """Queue an event and return it."""

@@ -166,20 +166,18 @@ _TYPES = {
     "float32": ("float", "float"),
     "float64": ("double", "double"),
 }
-# Whether a device is a processor -> the elements that one item takes of an elementwise kernel, and
-# the items of a work-group. A processor's driver runs a work-group on one core: one item in it is
-# best. A GPU needs whole warps.
-_GRAIN = {True: 4096, False: 1}
-_GROUP = {True: (1,), False: (64,)}
+# Elements that one item of a processor takes of an elementwise kernel: its driver runs a work-group
+# on one core, and one item in it is best. A GPU needs whole warps: so many items of one element.
+_GRAIN, _GROUP = 4096, 64
 _BUFFERS = ("buffer", "short", "matrix")  # what is given as memory
 
 
 class Launch(NamedTuple):
     """A kernel, what it is built for, what it is given, and over how many items it goes.
 
-    `items` are all of them along each axis, `local` those of a work-group; `constants` are macros
-    that its text is built with. Numbers are Python's own: PyOpenCL packs those of NumPy in three
-    times as long.
+    `items` are all of them along each axis, in whole groups, `local` those of a work-group;
+    `constants` are macros that its text is built with. Numbers are Python's own: PyOpenCL packs
+    those of NumPy in three times as long.
     """
 
     name: str
@@ -191,11 +189,6 @@ class Launch(NamedTuple):
     local: tuple[int, ...]
     constants: Mapping[str, int] = {}
 
-    @property
-    def padded(self) -> tuple[int, ...]:
-        """Return the items in whole groups."""
-        return tuple(-(-n // m) * m for n, m in zip(self.items, self.local, strict=True))
-
 
 def launch_of(
     kernel: Kernel, dtype: Any, facts: Facts, arguments: Sequence[Any], size: int, *, streams: bool
@@ -204,28 +197,26 @@ def launch_of(
 
     `streams`: what it writes goes past the caches.
     """
-    flat: list[Any] = []
-    types: list[Any] = []
+    given: list[tuple[Any, Any]] = []
     for kind, argument in zip(kernel.arguments, arguments, strict=True):
         if kind in _BUFFERS:
-            flat += (argument.native, argument.start)
-            types += (None, np.uint64)
+            given += [(argument.native, None), (argument.start, np.uint64)]
+        elif kind == "count":
+            given.append((int(argument), np.uint64))
         else:
-            flat.append(int(argument) if kind == "count" else dtype.type(argument).item())
-            types.append(np.uint64 if kind == "count" else dtype)
+            given.append((dtype.type(argument).item(), dtype))
+    values, types = zip(*given, (size, np.uint64), strict=True)
     processor = facts.processor
-    grain = (kernel.grain if processor else None) or _GRAIN[processor]
-    items, group = -(-size // grain), _GROUP[processor]
-    if kernel.group is not None:
-        group = (1 if processor else kernel.group,)
-        items = kernel.parts(size) * group[0]
+    grain = (kernel.grain or _GRAIN) if processor else 1
+    group = 1 if processor else kernel.group or _GROUP
+    groups = kernel.parts(size) if kernel.group else _parts(size, grain * group)
     built = {"GRAIN": grain, **kernel.constants(arguments, size)}
     if processor and streams:
         built["STREAM"] = 1
     if processor and (lanes := facts.lanes(dtype.itemsize)) < LANES:
         built |= {"LANES": lanes, "NARROW": 1}
-    every = (*flat, size), (*types, np.uint64)
-    return Launch(kernel.name, kernel.text("opencl"), dtype.name, *every, (items,), group, built)
+    made = (kernel.name, kernel.text("opencl"), dtype.name, values, types)
+    return Launch(*made, (groups * group,), (group,), built)
 
 
 class Kernels:
@@ -234,28 +225,24 @@ class Kernels:
     def __init__(self, session: Any, native: Any) -> None:
         self._session = session
         self._native = native
-        self._built: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # programs, and a kernel of each
+        self._built: dict[tuple[Any, ...], Any] = {}
 
     def shared(self, launch: Launch) -> Any:
         """Return the kernel of a launch; its arguments are those of whoever set them last."""
-        return self._of(launch)[1]
+        key = (launch.name, launch.dtype, *launch.constants.items())
+        if key not in self._built:
+            self._built[key] = self._typed(self._program(launch), launch)
+        return self._built[key]
 
     def own(self, launch: Launch) -> Any:
         """Return a kernel of this launch alone, with its arguments set."""
-        kernel = self._typed(self._of(launch)[0], launch)  # a driver may not tell a kernel's own
+        kernel = self._typed(self.shared(launch).program, launch)
         kernel.set_args(*launch.arguments)
         return kernel
 
     def clear(self) -> None:
         """Forget them all."""
         self._built.clear()
-
-    def _of(self, launch: Launch) -> tuple[Any, Any]:
-        key = (launch.name, launch.dtype, *launch.constants.items())
-        if key not in self._built:
-            program = self._program(launch)
-            self._built[key] = program, self._typed(program, launch)
-        return self._built[key]
 
     def _typed(self, program: Any, launch: Launch) -> Any:
         """Return a kernel that knows its numbers: to find that out anew takes 6 us for each."""
@@ -301,11 +288,6 @@ class Cut(NamedTuple):
     block: tuple[int, ...] = ()  # height and width, which a processor's kernel is told
     scratch: tuple[int, ...] = ()  # numbers in packed_a, packed_b and sums, a group's own memory
 
-    @property
-    def everything(self) -> tuple[int, int]:
-        """Return all work-items, along columns and rows."""
-        return self.groups[0] * self.items[0], self.groups[1] * self.items[1]
-
 
 def product_of(product: Product, facts: Facts) -> Launch:
     """Return the launch of a product."""
@@ -314,24 +296,22 @@ def product_of(product: Product, facts: Facts) -> Launch:
     parts = cut(facts, wide.itemsize, sizes, turned=transpose[0])
     a_strides = (1, a.shape[1]) if transpose[0] else (a.shape[1], 1)
     b_strides = (1, b.shape[1]) if transpose[1] else (b.shape[1], 1)
-    places = (a.start, b.start, out.start, *a_strides, *b_strides)
-    scalars = tuple(out.dtype.type(factor).item() for factor in factors)
-    own = tuple(cl.LocalMemory(n * wide.itemsize) for n in parts.scratch)
-    given = [
-        ((a.native, b.native, out.native), None),
-        (sizes, np.uint32),
-        (places, np.uint64),
-        (scalars, out.dtype),
-        (parts.block, np.uint32),
-        (own, None),
-    ]
+    values, types = zip(
+        *((buffer.native, None) for buffer in (a, b, out)),
+        *((size, np.uint32) for size in sizes),
+        *((place, np.uint64) for place in (a.start, b.start, out.start, *a_strides, *b_strides)),
+        *((out.dtype.type(factor).item(), out.dtype) for factor in factors),
+        *((length, np.uint32) for length in parts.block),
+        *((cl.LocalMemory(numbers * wide.itemsize), None) for numbers in parts.scratch),
+        strict=True,
+    )
     return Launch(
         name="gemm",
         source=text("gemm.cl"),
         dtype=out.dtype.name,
-        arguments=tuple(value for values, _ in given for value in values),
-        types=tuple(type_ for values, type_ in given for _ in values),
-        items=parts.everything,
+        arguments=values,
+        types=types,
+        items=tuple(groups * own for groups, own in zip(parts.groups, parts.items, strict=True)),
         local=parts.items,
         constants=parts.constants,
     )

@@ -120,7 +120,7 @@ class PyopenclSession(Session):
         """Return what queues one launch: each step more in it costs a launch some hundredths."""
         with third_party_errors(self.device):
             kernel = self._kernels.own(launch)
-        items, local = launch.padded, launch.local
+        items, local = launch.items, launch.local
         keep, enqueue = self._events.append, cl.enqueue_nd_range_kernel
 
         def again(_alive: Launch = launch) -> None:  # OpenCL keeps no argument alive
@@ -135,16 +135,12 @@ class PyopenclSession(Session):
     def _launches(
         self, name: str, arguments: Sequence[PyopenclBuffer | float], size: int
     ) -> list[Launch]:
-        """Return the launches of a kernel: one, none without a result, two for a long reduction."""
+        """Return the launches of a kernel."""
         kernel, dtype = self._fitting(name, arguments, size)
-        make = partial(launches.launch_of, kernel, dtype, self._facts)
-        if not size and kernel.group is None:
-            return []
-        if (parts := kernel.parts(size)) == 1:
-            return [make(arguments, size, streams=self._streams(arguments))]
-        results = self.empty((parts,), dtype.name)
-        calls = ([arguments[0], results], size), ([results, arguments[1]], parts)
-        return [make(*call, streams=False) for call in calls]
+        calls = self._calls(kernel, arguments, size)
+        streams = len(calls) == 1 and self._streams(arguments)
+        make = partial(launches.launch_of, kernel, dtype, self._facts, streams=streams)
+        return [make(*call) for call in calls]
 
     def _streams(self, arguments: Sequence[PyopenclBuffer | float]) -> bool:
         """Return whether a call goes beyond the caches, and begins where vectors may."""
@@ -190,9 +186,7 @@ class PyopenclSession(Session):
     def _transfer(self, target: Any, source: Any, repeat: int, **places: int) -> None:
         # Two device buffers copy without the argument; host memory must not block the caller.
         host = {} if "byte_count" in places else {"is_blocking": False}
-        given = {
-            key: place for key, place in places.items() if place
-        }  # each costs a small copy 7 %
+        given = {key: at for key, at in places.items() if at}  # each costs a small copy 7 %
         copy = partial(cl.enqueue_copy, self._queue, target, source, **host, **given)
         keep = self._events.append
         with third_party_errors(self.device):
@@ -204,9 +198,8 @@ class PyopenclSession(Session):
             kernel = self._kernels.shared(launch)
             kernel.set_args(*launch.arguments)
             self._arguments[launch.name] = launch.arguments  # OpenCL does not keep them alive
-            self._events.append(
-                cl.enqueue_nd_range_kernel(self._queue, kernel, launch.padded, launch.local)
-            )
+            event = cl.enqueue_nd_range_kernel(self._queue, kernel, launch.items, launch.local)
+            self._events.append(event)
 
     def _stamp(self, mark: EventMark) -> int:
         with third_party_errors(self.device):
