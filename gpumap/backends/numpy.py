@@ -131,8 +131,7 @@ class NumpySession(Session):
     ) -> Callable[[], None]:
         """Return what queues a kernel as `run` would."""
         known, _ = self._fitting(kernel, arguments, size)
-        natives = [a.native if isinstance(a, NativeBuffer) else a for a in arguments]
-        views = known.reference_views(natives, size)
+        views = known.reference_views(arguments, size)
         return partial(self._queue, partial(self._function(known), *views))
 
     def _function(self, kernel: Kernel) -> Callable[..., None]:

@@ -9,25 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpumap.backends.base import Session
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from gpumap.backends.base import Route
 
 _NBYTES = 1 << 20 | 1  # bytes that must arrive before peer access is believed; an odd number
 _known: dict[tuple[str, str, str], bool] = {}  # backend and ids -> whether copies were proved right
 
 
-def reached(here: Any, there: Any, able: Callable[[], bool] = lambda: True) -> bool:
-    """Return whether copies from one session's device to another's arrive; tried once for each two.
+class PeerSession(Session):
+    """A session whose device may write straight to others of its library; each is tried once."""
 
-    Args:
-        here: the session that has the source, and queues the copy.
-        there: the session that has the target, of the same backend.
-        able: what the library answers, and does before.
-    """
-    pair = (here.device.backend, here.device.id, there.device.id)
-    if pair not in _known:
-        _known[pair] = able() and _proved(here, there)
-    return _known[pair]
+    def _route(self, there: Any) -> Route:
+        if type(there) is not type(self):
+            return "staged"
+        if there.device.id == self.device.id:
+            return "same"
+        pair = (self.device.backend, self.device.id, there.device.id)
+        if pair not in _known:
+            _known[pair] = self._able(there) and _proved(self, there)
+        return "peer" if _known[pair] else "staged"
+
+    def _able(self, there: Any) -> bool:  # noqa: ARG002 - for those whose library tells
+        """Let the device write another's memory; False where the library says that it cannot."""
+        return True
 
 
 def _proved(here: Any, there: Any) -> bool:

@@ -70,12 +70,15 @@ class Kernel(NamedTuple):
             return 1
         return min(-(-size // _SHARE), _PARTS) or 1
 
-    def reference_views(self, natives: Sequence[Any], size: int) -> list[Any]:
+    def reference_views(self, given: Sequence[Any], size: int) -> list[Any]:
         """Return the arguments for the reference: arrays flat and sliced, matrices whole.
+
+        Of a buffer it is its library's own array.
 
         What a reduction leaves is there without an element, too: the sum of nothing is 0.
         """
         whole = [kind in ("matrix", "scalar", "count") for kind in self.arguments]
+        natives = [getattr(argument, "native", argument) for argument in given]
         lengths = [size if kind == "buffer" else max(size, 1) for kind in self.arguments]
         return [
             native if is_whole else native.reshape(-1)[:length]

@@ -6,7 +6,6 @@ allows.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import cupy
@@ -17,14 +16,14 @@ from gpumap.backends.base import EventMark, StreamSession, bytes_of, check_whole
 from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, peak
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared
-from gpumap.backends.peers import reached
+from gpumap.backends.peers import PeerSession
 from gpumap.backends.third_party import Current, third_party_errors
 from gpumap.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.backends.base import Clock, Feature, Product, Route
+    from gpumap.backends.base import Clock, Feature, Product
     from gpumap.dtypes import Arithmetic, Array, Dtype
     from gpumap.model import Device, Limit
 
@@ -43,7 +42,7 @@ class CupyPinned(Shared):
         super().__init__(session, int(self._memory), max(nbytes, 1))
 
 
-class CupySession(StreamSession):
+class CupySession(StreamSession, PeerSession):
     """One stream on one CUDA device."""
 
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
@@ -96,12 +95,17 @@ class CupySession(StreamSession):
         kind = runtime.memcpyDeviceToHost
         self._move(target.ctypes.data, source.address, source.nbytes, kind, repeat)
 
-    def _route(self, there: Any) -> Route:
-        if not isinstance(there, CupySession):
-            return "staged"
-        if there.ordinal == self.ordinal:
-            return "same"
-        return "peer" if reached(self, there, partial(_opened, self, there)) else "staged"
+    def _able(self, there: Any) -> bool:
+        from cupy_backends.cuda.api.runtime import CUDARuntimeError
+
+        with self.current:
+            if not runtime.deviceCanAccessPeer(self.ordinal, there.ordinal):
+                return False
+            try:
+                runtime.deviceEnablePeerAccess(there.ordinal)
+            except CUDARuntimeError as error:
+                return bool(error.status == _ALREADY_ENABLED)
+        return True
 
     def _copy(self, source: CupyBuffer, target: CupyBuffer, repeat: int) -> None:
         if target.session.ordinal == self.ordinal:
@@ -162,17 +166,3 @@ class CupySession(StreamSession):
             copy = runtime.memcpyAsync
             for _ in range(repeat):
                 copy(target, source, nbytes, kind, stream)
-
-
-def _opened(here: CupySession, there: CupySession) -> bool:
-    """Let a device write another's memory; False where the hardware cannot."""
-    from cupy_backends.cuda.api.runtime import CUDARuntimeError
-
-    with here.current:
-        if not runtime.deviceCanAccessPeer(here.ordinal, there.ordinal):
-            return False
-        try:
-            runtime.deviceEnablePeerAccess(there.ordinal)
-        except CUDARuntimeError as error:
-            return bool(error.status == _ALREADY_ENABLED)
-    return True

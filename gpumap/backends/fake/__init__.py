@@ -206,8 +206,7 @@ class FakeSession(Session):
         def queue_one() -> None:
             self._take(kernel, nbytes / self.script.bandwidth)
             if self._written(buffers, buffers, None):
-                natives = [a.native if isinstance(a, FakeBuffer) else a for a in arguments]
-                known.reference(*known.reference_views(natives, size))
+                known.reference(*known.reference_views(arguments, size))
 
         return queue_one
 

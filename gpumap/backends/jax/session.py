@@ -19,7 +19,7 @@ from gpumap.backends.jax.buffers import JaxBuffer, Place
 from gpumap.backends.jax.kernels import FUNCTIONS
 from gpumap.backends.jax.programs import product as product_of
 from gpumap.backends.jax.programs import queuing
-from gpumap.backends.peers import reached
+from gpumap.backends.peers import PeerSession
 from gpumap.backends.third_party import third_party_errors
 from gpumap.dtypes import numpy_dtype
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumap.model import Device
 
 
-class JaxSession(PlainMarks):
+class JaxSession(PlainMarks, PeerSession):
     """One device, with all that was put on it and may not be there yet."""
 
     def __init__(self, device: Device, features: frozenset[Feature], native: Any) -> None:
@@ -72,11 +72,8 @@ class JaxSession(PlainMarks):
         self._queued.add(place)
 
     def _route(self, there: Any) -> Route:
-        if not isinstance(there, JaxSession):
-            return "staged"
-        if there.native == self.native:
-            return "same"
-        return "peer" if reached(self, there) else "staged"
+        same = isinstance(there, JaxSession) and there.native == self.native  # `cpu` is the first
+        return "same" if same else super()._route(there)
 
     def _copy(self, source: JaxBuffer, target: JaxBuffer, repeat: int) -> None:
         there = target.session

@@ -18,7 +18,7 @@ from gpumap.backends import base
 from gpumap.backends.base import EventMark, StreamSession, check_whole
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared, behind
-from gpumap.backends.peers import reached
+from gpumap.backends.peers import PeerSession
 from gpumap.backends.third_party import Current, third_party_errors
 from gpumap.backends.torch.arithmetic import IEEE, TF32, multiply, settle
 from gpumap.backends.torch.kernels import FUNCTIONS
@@ -28,7 +28,7 @@ from gpumap.dtypes import numpy_dtype
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpumap.backends.base import Clock, Feature, Product, Route
+    from gpumap.backends.base import Clock, Feature, Product
     from gpumap.dtypes import Array, Dtype
     from gpumap.model import Device
 
@@ -46,7 +46,7 @@ class TorchPinned(Shared):
         return self._memory[start : start + array.nbytes]
 
 
-class TorchSession(StreamSession):
+class TorchSession(StreamSession, PeerSession):
     """One stream on one accelerator."""
 
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
@@ -96,16 +96,11 @@ class TorchSession(StreamSession):
             for _ in range(repeat):
                 target.copy_(source, non_blocking=pinned is not None)
 
-    def _route(self, there: Any) -> Route:
-        if not isinstance(there, TorchSession):
-            return "staged"
-        if there.device.id == self.device.id:
-            return "same"
+    def _able(self, there: Any) -> bool:
         library: Any = torch.get_device_module(self._on)
         pair = (self._on.index, there._on.index)  # noqa: SLF001 - of this class
         with third_party_errors(self.device):
-            able = partial(library.can_device_access_peer, *pair)
-            return "peer" if reached(self, there, able) else "staged"
+            return bool(library.can_device_access_peer(*pair))
 
     def _copy(self, source: TorchBuffer, target: TorchBuffer, repeat: int) -> None:
         with self.current:
@@ -124,8 +119,7 @@ class TorchSession(StreamSession):
     ) -> Callable[[], None]:
         """Return what queues a kernel as `run` would: the operations that it is made of."""
         known, _ = self._fitting(kernel, arguments, size)
-        natives = [a.native if isinstance(a, TorchBuffer) else a for a in arguments]
-        job = partial(FUNCTIONS[kernel], *known.reference_views(natives, size))
+        job = partial(FUNCTIONS[kernel], *known.reference_views(arguments, size))
 
         def queued() -> None:
             with self._products[False]:
