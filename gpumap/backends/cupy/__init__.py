@@ -56,7 +56,7 @@ class CupyBackend(ProbedBackend):
         import cupy
 
         version, cuda = str(cupy.__version__), Cuda(self._host.env)
-        runtime = cupy.cuda.runtime
+        runtime, none = cupy.cuda.runtime, partial(Probe, NAME, usable=False, version=version)
         try:
             count = runtime.getDeviceCount()
         except runtime.CUDARuntimeError as error:
@@ -64,8 +64,7 @@ class CupyBackend(ProbedBackend):
             old = bool(offers) and error.status == TOO_OLD
             why = too_old(offers, runtime.runtimeGetVersion()) if old else None
             why = why or cuda.none(error.status, offers, str(error))
-            known = Probe(NAME, usable=False, version=version, reason=why.reason, fix=why.fix)
-            return replace(known, lack=why.lack)
+            return none(reason=why.reason, fix=why.fix, lack=why.lack)
         every = {f"cuda{n}": partial(_device, n, runtime, self._host, cuda) for n in range(count)}
         devices, notes = listed(every)
         notes += (
@@ -75,17 +74,11 @@ class CupyBackend(ProbedBackend):
             devices = [replace(d, facts={**d.facts, "simulated": True}) for d in devices]
         if not devices:
             why = cuda.none(0, runtime.driverGetVersion())
-            reason = "; ".join(notes) or why.reason
-            return Probe(NAME, usable=False, version=version, reason=reason, fix=why.fix)
-        hidden = cuda.hidden(count)
-        return Probe(
-            NAME,
-            usable=True,
-            version=version,
-            fix=hidden.fix if hidden else None,
-            devices=tuple(devices),
-            notes=(*([hidden.reason] if hidden else []), *notes),
-        )
+            return none(reason="; ".join(notes) or why.reason, fix=why.fix)
+        if hidden := cuda.hidden(count):
+            notes.insert(0, hidden.reason)
+        found = Probe(NAME, usable=True, version=version, fix=hidden.fix if hidden else None)
+        return replace(found, devices=tuple(devices), notes=tuple(notes))
 
     def open(self, device: Device, clock: Clock) -> CupySession:
         """Open a device with a stream of its own."""

@@ -7,7 +7,7 @@ A product has its arithmetic named in each call: CuPy's own follow environment v
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -173,10 +173,7 @@ class Products:
     """
 
     def __init__(self, session: Session, current: Current) -> None:
-        self._session = session
-        self._current = current
-        self._cublas: Any = None
-        self._handle = 0
+        self._session, self._current = session, current
 
     def queue(self, product: Product, repeat: int) -> None:
         """Queue a product, `repeat` times."""
@@ -193,30 +190,30 @@ class Products:
         alpha_at = ctypes.addressof(scales)
         beta_at = alpha_at + ctypes.sizeof(scales) // 2
         with self._current:
+            cublas, handle = self._opened
             call = (
-                self._opened(), *operations, columns, rows, inner, alpha_at, *left, *right,
+                handle, *operations, columns, rows, inner, alpha_at, *left, *right,
                 beta_at, out.address, kind, columns, compute, _ALGORITHM,
             )  # fmt: skip
-            queue_one = self._cublas.gemmEx
+            queue_one = cublas.gemmEx
             for _ in range(repeat):
                 queue_one(*call)
 
     def close(self) -> None:
         """Give the handle back; its device is current."""
-        if self._handle:
-            self._cublas.destroy(self._handle)
-            self._handle = 0
+        if "_opened" in vars(self):
+            cublas, handle = self._opened
+            cublas.destroy(handle)
 
-    def _opened(self) -> int:
-        """Return the handle, made for the first product; its device is current."""
-        if not self._handle:
-            # never `import cupy_backends.cuda.libs.cublas`: the package loads the library first
-            from cupy_backends.cuda.libs import cublas
+    @cached_property
+    def _opened(self) -> tuple[Any, int]:
+        """Return cuBLAS and a handle of it, made for the first product; its device is current."""
+        # never `import cupy_backends.cuda.libs.cublas`: the package loads the library first
+        from cupy_backends.cuda.libs import cublas
 
-            self._cublas = cublas
-            self._handle = int(cublas.create())
-            cublas.setMathMode(self._handle, MATH_MODE)
-        return self._handle
+        handle = int(cublas.create())
+        cublas.setMathMode(handle, MATH_MODE)
+        return cublas, handle
 
 
 def peak(device: Device, properties: Mapping[str, Any], arithmetic: Arithmetic) -> Limit | None:

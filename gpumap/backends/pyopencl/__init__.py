@@ -22,6 +22,8 @@ from gpumap.extras import has_wheels, install
 from gpumap.model import Device, DeviceRef, Kind, Lack, Probe, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpumap.backends.base import Clock, Feature, Host
     from gpumap.backends.pyopencl.session import PyopenclSession
 
@@ -34,7 +36,6 @@ _LINKED: tuple[tuple[str, ...], ...] = (
     ("lib*/gcc/*/*/libgcc.a",),
     ("lib*/libc.so", "lib/*/libc.so"),
 )
-_TRIED: dict[str, bool] = {}  # by PATH
 _TRIAL = f"""
 import pyopencl as cl
 for pocl in (one for one in cl.get_platforms() if one.name.strip() == "{_POCL}"):
@@ -74,12 +75,13 @@ class PyopenclBackend(ProbedBackend):
             fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else fix
             lack: Lack | None = "no-driver" if missing else None
             return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
-        found, notes = _listed(platforms, host)
+        unlinked = [platform for platform in platforms if _unlinked(platform, host)]
+        found, notes = _listed(platforms, host, unlinked)
         if found:
             return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
         reason = "; ".join(notes) or "no platform has a device"
         fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
-        if any(_unlinked(platform, host) for platform in platforms):
+        if unlinked:
             fix = f"apt-get install gcc libc6-dev; or {install('opencl-intel')}"
         return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
 
@@ -130,11 +132,8 @@ def _unlinked(platform: Any, host: Host) -> bool:
 
 def _tried(host: Host) -> bool:
     """Return whether a child process lives that links a kernel; its place may be another one."""
-    key = host.env.get("PATH", "")
-    if key not in _TRIED:
-        trial = (sys.executable, "-P", "-c", _TRIAL)
-        _TRIED[key] = run_child(trial, host.env, host.patience / 3).code == 0
-    return _TRIED[key]
+    trial = (sys.executable, "-P", "-c", _TRIAL)
+    return run_child(trial, host.env, host.patience / 3).code == 0
 
 
 def natives(ref: DeviceRef, host: Host) -> list[Any]:
@@ -168,8 +167,10 @@ def _may_pin(host: Host) -> bool:
     return host.topology.pinnable and len(host.topology.cpus) == host.topology.online
 
 
-def _listed(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple[str, ...]]:
-    """Return every device, and why a platform has none."""
+def _listed(
+    platforms: Sequence[Any], host: Host, unlinked: Sequence[Any]
+) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """Return every device, and why a platform has none; of those that cannot link, none."""
     import pyopencl as cl
 
     found: list[Device] = []
@@ -181,7 +182,7 @@ def _listed(platforms: list[Any], host: Host) -> tuple[tuple[Device, ...], tuple
             devices, reason = [], str(error)
         else:
             reason = "has no device"
-        if devices and _unlinked(platform, host):
+        if devices and platform in unlinked:
             devices, reason = [], "cannot link its kernels: no ld in PATH, or no C library"
         if not devices:
             notes.append(f'platform {p} "{platform.name.strip()}" {reason}')
@@ -250,20 +251,14 @@ def _cores(platform: Any, native: Any, part: int | None, host: Host) -> tuple[in
 
 
 def _pci(native: Any) -> str | None:
+    """Return the PCI address of a device, by what its vendor's driver has for it."""
     import pyopencl as cl
 
-    for read in (_pci_nvidia, _pci_amd):
-        with suppress(cl.Error, AttributeError):  # another vendor's query
-            return read(native)
+    with suppress(cl.Error, AttributeError):  # another vendor's query
+        # its slot is the device alone: that of an H100 at 00:06.0 is 6, and a GPU is function 0
+        slot = native.pci_slot_id_nv
+        return f"{native.pci_domain_id_nv:04x}:{native.pci_bus_id_nv:02x}:{slot:02x}.0"
+    with suppress(cl.Error, AttributeError):
+        place = native.topology_amd
+        return f"0000:{place.bus & 0xFF:02x}:{place.device:02x}.{place.function}"
     return None
-
-
-def _pci_nvidia(native: Any) -> str:
-    # its slot is the device alone: that of an H100 at 00:06.0 is 6, and a GPU is function 0
-    slot = native.pci_slot_id_nv
-    return f"{native.pci_domain_id_nv:04x}:{native.pci_bus_id_nv:02x}:{slot:02x}.0"
-
-
-def _pci_amd(native: Any) -> str:
-    place = native.topology_amd
-    return f"0000:{place.bus & 0xFF:02x}:{place.device:02x}.{place.function}"
