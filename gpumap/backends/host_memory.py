@@ -37,10 +37,6 @@ class Shared:
         """Return all of it as an array."""
         return np.asarray(self)[: prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
-    def offset(self, array: Array) -> int:
-        """Return where in it a view begins, in bytes."""
-        return int(array.__array_interface__["data"][0]) - self.address
-
 
 def behind(array: Array, session: Any) -> Any:
     """Return the `Shared` of a session that an array is a view of, in one piece; else None."""

@@ -23,11 +23,10 @@ from gpumap.machine.process_control import pin
 from gpumap.model import Device, DeviceRef, Kind, Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gpumap.backends.base import Clock, Feature, Route
     from gpumap.dtypes import Dtype
-    from gpumap.kernels import Kernel
     from gpumap.machine.topology import Topology
 
 NAME = "numpy"
@@ -67,6 +66,7 @@ class NumpySession(Session):
     """One core, or all of them, with a queue that is worked off in order."""
 
     features: frozenset[Feature] = frozenset({"kernels", "float64"})
+    _functions: Mapping[str, Callable[..., None]] = {}  # of kernels, in the place of references
 
     def __init__(self, device: Device, clock: Clock) -> None:
         self.device = device
@@ -132,11 +132,8 @@ class NumpySession(Session):
         """Return what queues a kernel as `run` would."""
         known, _ = self._fitting(kernel, arguments, size)
         views = known.reference_views(arguments, size)
-        return partial(self._queue, partial(self._function(known), *views))
-
-    def _function(self, kernel: Kernel) -> Callable[..., None]:
-        """Return what computes a kernel, on the arrays of its arguments."""
-        return kernel.reference
+        function = self._functions.get(kernel, known.reference)
+        return partial(self._queue, partial(function, *views))
 
     def mark(self) -> NumpyMark:
         """Queue a mark and return it."""

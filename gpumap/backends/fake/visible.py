@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from gpumap.model import Device, DeviceRef, replace
@@ -34,12 +35,7 @@ def visible(devices: Iterable[Device], env: Mapping[str, str]) -> tuple[Device, 
 
 def _listed(devices: Sequence[Device], text: str) -> list[Device]:
     """Return the devices that a variable lists; the first entry that is none ends the list."""
-    found = []
-    for word in (part.strip() for part in text.split(",")):
-        numbered = word.isdecimal() and int(word) < len(devices)
-        by_uuid = (device for device in devices if word and device.uuid == word)
-        device = devices[int(word)] if numbered else next(by_uuid, None)
-        if device is None:
-            break
-        found.append(device)
-    return found
+    known = {str(number): device for number, device in enumerate(devices)}
+    known |= {device.uuid: device for device in devices if device.uuid}
+    words = (part.strip() for part in text.split(","))
+    return [known[word] for word in takewhile(known.__contains__, words)]

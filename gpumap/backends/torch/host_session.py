@@ -14,20 +14,19 @@ from gpumap.backends.base import pageable
 from gpumap.backends.numpy import NumpySession
 from gpumap.backends.torch.arithmetic import multiply, settle
 from gpumap.backends.torch.kernels import FUNCTIONS
-from gpumap.backends.torch.tensors import TorchBuffer, host_bytes, tensor_type
+from gpumap.backends.torch.tensors import TorchBuffer, host_bytes
 from gpumap.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gpumap.backends.base import Clock, Feature
     from gpumap.dtypes import Dtype
-    from gpumap.kernels import Kernel
     from gpumap.model import Device
 
 
 class TorchCores(NumpySession):
     """One core, or all of them, with a queue that is worked off in order."""
+
+    _functions = FUNCTIONS
 
     def __init__(self, device: Device, clock: Clock, features: frozenset[Feature]) -> None:
         self.features = features
@@ -43,11 +42,8 @@ class TorchCores(NumpySession):
             OutOfMemory: the host has no room.
         """
         held = pageable(shape, numpy_dtype(dtype))
-        native = host_bytes(held).view(tensor_type(held.dtype)).reshape(held.shape)
+        native = host_bytes(held).view(getattr(torch, held.dtype.name)).reshape(held.shape)
         return TorchBuffer(self, native, held.dtype)
-
-    def _function(self, kernel: Kernel) -> Callable[..., None]:
-        return FUNCTIONS[kernel.name]
 
     @staticmethod
     def _product(

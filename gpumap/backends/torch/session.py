@@ -22,7 +22,7 @@ from gpumap.backends.peers import PeerSession
 from gpumap.backends.third_party import Current, third_party_errors
 from gpumap.backends.torch.arithmetic import IEEE, TF32, multiply, settle
 from gpumap.backends.torch.kernels import FUNCTIONS
-from gpumap.backends.torch.tensors import TorchBuffer, host_bytes, tensor_type
+from gpumap.backends.torch.tensors import TorchBuffer, host_bytes
 from gpumap.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TorchPinned(Shared):
 
     def bytes(self, array: Array) -> torch.Tensor:
         """Return the bytes of a view of it, which PyTorch knows to be pinned."""
-        start = self.offset(array)
+        start = array.ctypes.data - self.address
         return self._memory[start : start + array.nbytes]
 
 
@@ -69,7 +69,7 @@ class TorchSession(StreamSession, PeerSession):
         held = numpy_dtype(dtype)
         base.bytes_of(shape, held)  # what 64 bits do not count has an error of another class
         with self.current:
-            native = torch.empty(shape, dtype=tensor_type(held), device=self._on)
+            native = torch.empty(shape, dtype=getattr(torch, held.name), device=self._on)
         return TorchBuffer(self, native, held)
 
     def _pinned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

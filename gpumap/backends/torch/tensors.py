@@ -29,12 +29,6 @@ class TorchBuffer(NativeBuffer):
         return array
 
 
-def tensor_type(dtype: Any) -> torch.dtype:
-    """Return PyTorch's type for NumPy's."""
-    found: torch.dtype = getattr(torch, dtype.name)
-    return found
-
-
 def host_bytes(array: Array) -> torch.Tensor:
     """Return the bytes of an array in C order as a tensor over the same memory.
 
