@@ -119,15 +119,19 @@ class Buffer(Protocol):
         """Return a view of the same elements in another shape; ValueError where they do not fit."""
 
 
-class Elements(ABC):
+class Elements:
     """Elements of a memory in a row, from `start` on; views of it are of the same memory."""
 
-    shape: tuple[int, ...]
-    start: int
+    def __init__(
+        self, session: Any, memory: Any, dtype: Any, shape: tuple[int, ...], start: int = 0
+    ) -> None:
+        self.session, self.memory = session, memory
+        self.shape, self.start, self.size = shape, start, int(prod(shape))
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.nbytes: int = self.size * self.dtype.itemsize
 
-    @abstractmethod
     def _view(self, shape: tuple[int, ...], start: int) -> Self:
-        """Return a view of the same memory."""
+        return type(self)(self.session, self.memory, self.dtype, shape, start)
 
     def __getitem__(self, rows: slice) -> Self:
         rows = contiguous(rows, self.shape[0])

@@ -84,12 +84,12 @@ def test_the_result_takes_the_memory_of_the_buffer():
         a = sent(session, np.ones((256, 256), "float32"))
         out = session.empty((256, 256), "float32")
         session.synchronize()
-        before = out.place.array
+        before = out.memory.array
         place = before.unsafe_buffer_pointer()
         session.gemm(a, a, out, repeat=3)
         session.synchronize()
         assert before.is_deleted()
-        assert out.place.array.unsafe_buffer_pointer() == place
+        assert out.memory.array.unsafe_buffer_pointer() == place
         for sides in ((out, a), (a, out), (out, out)):  # each reads what the one before it left
             session.gemm(*sides, out)
         assert (got(out) == 256.0**7).all()  # 256, squared, cubed, and 256 times the square of that

@@ -51,16 +51,12 @@ class CupySession(StreamSession, PeerSession):
         self._held: list[Any] = []  # host memory of copies that may not have run yet
         with third_party_errors(self.device), cupy.cuda.Device(self.ordinal) as on:
             self._stream = cupy.cuda.Stream(non_blocking=True)
+            self.stream = int(self._stream.ptr)  # as CUDA's libraries take it
             context = driver.ctxGetCurrent()  # a stream is made in the device's own
         self.current = Current(device, on, self._stream)
         self._kernels = Kernels(device, self.current, self.stream, context)
         self._products = Products(self, self.current)
         self._host_times = DeviceClock(self, clock)
-
-    @property
-    def stream(self) -> int:
-        """Return the address of its stream, as CUDA's libraries take it."""
-        return int(self._stream.ptr)
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> CupyBuffer:
         """Return memory that no one has written yet.

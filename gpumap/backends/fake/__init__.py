@@ -12,10 +12,9 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from gpumap.backends import base
 from gpumap.backends.base import Backend, Elements, EventMark, Session
@@ -74,18 +73,12 @@ class Memory:
 class FakeBuffer(Elements):
     """An array in memory that plays a device's, or a part of one."""
 
-    def __init__(
-        self, session: Any, memory: Memory, shape: tuple[int, ...], start: int = 0
-    ) -> None:
-        self.session, self.memory = session, memory
-        self.shape, self.dtype = shape, memory.dtype
-        self.start, self._size = start, prod(shape)
-        self.nbytes: int = self._size * memory.dtype.itemsize
+    memory: Memory
 
     @property
     def native(self) -> Array:
         """The elements, in NumPy's array."""
-        return self.memory.data[self.start : self.start + self._size].reshape(self.shape)
+        return self.memory.data[self.start : self.start + self.size].reshape(self.shape)
 
     @property
     def hollow(self) -> bool:
@@ -95,7 +88,7 @@ class FakeBuffer(Elements):
     @property
     def spoilt(self) -> bool:
         """Whether something wrong was written there."""
-        return self.memory.is_spoilt(self.start, self.start + self._size)
+        return self.memory.is_spoilt(self.start, self.start + self.size)
 
     def write(self, *, hollow: bool, spoilt: bool) -> bool:
         """Note what is written over all of it; return whether there is data to write.
@@ -103,12 +96,9 @@ class FakeBuffer(Elements):
         Of a part the rest of the memory stays what it is: hollow memory has no data anywhere.
         """
         memory = self.memory
-        memory.hollow = hollow or (memory.hollow and self._size != memory.size)
-        memory.write(self.start, self.start + self._size, spoilt=spoilt)
+        memory.hollow = hollow or (memory.hollow and self.size != memory.size)
+        memory.write(self.start, self.start + self.size, spoilt=spoilt)
         return not memory.hollow
-
-    def _view(self, shape: tuple[int, ...], start: int) -> Self:
-        return type(self)(self.session, self.memory, shape, start)
 
 
 if TYPE_CHECKING:
@@ -148,7 +138,7 @@ class FakeSession(Session):
             message = f"{self.device.ref} has no room for {nbytes} bytes"
             raise OutOfMemory(message, "free some of its memory")
         memory = Memory(nbytes // held.itemsize, held, hollow=nbytes > self.holds)
-        return FakeBuffer(self, memory, tuple(shape))
+        return FakeBuffer(self, memory, held, tuple(shape))
 
     def host(self, shape: tuple[int, ...], dtype: Dtype, memory: HostMemory) -> Array:
         """Return host memory of a kind that the script lists as a feature."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.base import Elements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import numpy as np
 
 
 class Place:
@@ -49,28 +46,21 @@ def lose(places: Iterable[Place]) -> None:
 class JaxBuffer(Elements):
     """Elements of a place: all of them as they are, or some from `start` on."""
 
-    def __init__(self, session: Any, place: Place, start: int, shape: tuple[int, ...]) -> None:
-        self.session, self.place, self.shape = session, place, shape
-        self.dtype: np.dtype[Any] = place.array.dtype
-        self.nbytes = prod(shape) * self.dtype.itemsize
-        self.start = start
+    memory: Place
 
     @property
     def native(self) -> Any:
         """Return JAX's array of the elements."""
-        array = self.place.array
+        array = self.memory.array
         if self.shape == array.shape:
             return array
-        return array.reshape(-1)[self.start : self.start + prod(self.shape)].reshape(self.shape)
+        return array.reshape(-1)[self.start : self.start + self.size].reshape(self.shape)
 
     def put(self, array: Any) -> None:
         """Let the elements be those of another array, on the same device."""
-        there = self.place.array
+        there = self.memory.array
         if self.shape != there.shape:
-            end = self.start + prod(self.shape)
+            end = self.start + self.size
             flat = there.reshape(-1).at[self.start : end].set(array.reshape(-1))
             array = flat.reshape(there.shape)
-        self.place.array = array
-
-    def _view(self, shape: tuple[int, ...], start: int) -> Self:
-        return type(self)(self.session, self.place, start, shape)
+        self.memory.array = array

@@ -36,7 +36,7 @@ def queuing(
     """
     written = WRITTEN.get(function, (len(arguments) - 1,))
     pairs = list(zip(kinds, arguments, strict=True))
-    places = list({each.place: None for each in arguments if isinstance(each, JaxBuffer)})
+    places = list({each.memory: None for each in arguments if isinstance(each, JaxBuffer)})
     views = tuple(_view(kind, places, argument, size) for kind, argument in pairs)
     scalars = [argument for kind, argument in pairs if kind == "scalar"]
     program, numbers = _compiled(function, views, written)
@@ -61,7 +61,7 @@ def _view(kind: str, places: list[Place], argument: Any, size: int) -> View:
         return argument if kind == "count" else None
     length = size if kind == "buffer" else min(size, prod(argument.shape))
     shape = argument.shape if kind == "matrix" else (length,)
-    return places.index(argument.place), argument.start, shape
+    return places.index(argument.memory), argument.start, shape
 
 
 @cache

@@ -63,10 +63,10 @@ class Psum:
             for buffer, array in zip(buffers, found, strict=True):
                 buffer.put(array)
         except BaseException:  # Ctrl-C too
-            lose(buffer.place for buffer in buffers)
+            lose(buffer.memory for buffer in buffers)
             raise
         for buffer in buffers:
-            buffer.session.wrote(buffer.place)
+            buffer.session.wrote(buffer.memory)
         return frozenset()
 
     def summed(self, arrays: list[Any], iterations: int) -> list[Any]:

@@ -50,7 +50,7 @@ class JaxSession(PlainMarks, PeerSession):
         with third_party_errors(self.device):
             place = Place(jnp.zeros(sizes, held, device=self.native))
         self._queued.add(place)
-        return JaxBuffer(self, place, 0, sizes)
+        return JaxBuffer(self, place, held, sizes)
 
     def _upload(self, source: Array, target: JaxBuffer, repeat: int) -> None:
         """Queue a copy of host memory, copied first: else JAX may keep that as a device's own."""
@@ -58,7 +58,7 @@ class JaxSession(PlainMarks, PeerSession):
             for _ in range(repeat):
                 held = np.array(source, order="C", subok=False)
                 target.put(jax.device_put(held, self.native, may_alias=False))
-        self._queued.add(target.place)
+        self._queued.add(target.memory)
 
     def _download(self, source: JaxBuffer, target: Array, repeat: int) -> None:
         """Copy to host memory, and wait for it."""
@@ -81,7 +81,7 @@ class JaxSession(PlainMarks, PeerSession):
             for _ in range(repeat):
                 target.put(jax.device_put(source.native, there.native, may_alias=False))
         for session in (self, there):  # it is queued here, and what follows there waits for it
-            session.wrote(target.place)
+            session.wrote(target.memory)
 
     def _multiply(self, product: Product, repeat: int) -> None:
         a, b, out, _, transpose, alpha, beta, _ = product

@@ -13,12 +13,12 @@ from __future__ import annotations
 import threading
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
 
-from gpumap.backends.base import Elements, bytes_of, require
+from gpumap.backends.base import Elements, require
 from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP, text
 from gpumap.machine.process_control import room_for
@@ -75,19 +75,15 @@ def allocate(context: Any, nbytes: int, flags: int = 0, *, on_host: bool = False
 class PyopenclBuffer(Elements):
     """A place in an OpenCL buffer: the buffer, and the offset of the first element in bytes."""
 
-    def __init__(
-        self, session: Any, native: Any, shape: tuple[int, ...], dtype: Any, start: int = 0
-    ) -> None:
-        self.session = session
-        self.native = native
-        self.shape = shape
-        self.dtype = np.dtype(dtype)
-        self.start = start
-        self.at = start * int(self.dtype.itemsize)
-        self.nbytes = bytes_of(shape, self.dtype)
+    @property
+    def native(self) -> Any:
+        """Return OpenCL's buffer, all of it."""
+        return self.memory
 
-    def _view(self, shape: tuple[int, ...], start: int) -> Self:
-        return type(self)(self.session, self.native, shape, self.dtype, start)
+    @property
+    def at(self) -> int:
+        """Return where in it the first element is, in bytes."""
+        return self.start * self.dtype.itemsize
 
 
 class Facts(NamedTuple):

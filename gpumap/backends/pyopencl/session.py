@@ -61,7 +61,7 @@ class PyopenclSession(Session):
             )
         with third_party_errors(self.device):
             native = allocate(self.context, nbytes, on_host=self._facts.processor)
-        return PyopenclBuffer(self, native, shape, dtype)
+        return PyopenclBuffer(self, native, dtype, shape)
 
     def _pinned(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return a buffer that stays mapped: copies read and write it as host memory."""
