@@ -12,7 +12,6 @@ import numpy as np
 from benchmarks.contest import looped
 from benchmarks.gpu.seen import shown
 from gpumap.backends.cupy import nccl
-from gpumap.backends.cupy.launch import MATH_MODE
 from gpumap.dtypes import numpy_dtype, storage
 from gpumap.kernels import GROUP, KERNELS
 
@@ -161,6 +160,8 @@ class Product:
 
     def _call(self, bare: Bare) -> Callable[[], object]:
         from cupy_backends.cuda.libs import cublas
+
+        from gpumap.backends.cupy.session import MATH_MODE
 
         kind, compute = _CUBLAS[self.dtype]
         one, n = np.ones(1, "float32"), self.size

@@ -1,18 +1,13 @@
-"""Kernels that are built for a CUDA device and their launches, and products of cuBLAS.
-
-A product has its arithmetic named in each call: CuPy's own follow environment variables
-(CUPY_TF32), and a figure must not depend on one.
-"""
+"""Kernels that are built for a CUDA device and their launches, and how fast it can be at most."""
 
 from __future__ import annotations
 
 import ctypes
-from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpumap.backends.base import Calls, NativeBuffer, Product, Session, require
+from gpumap.backends.base import Calls, NativeBuffer
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP
@@ -138,21 +133,6 @@ def _grid(kernel: Kernel, size: int) -> tuple[int, ...]:
     return kernel.parts(size), 1, 1, kernel.group, 1, 1
 
 
-_NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
-_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
-# Sums that are split meet in 32 bits, and not in the type of the result: cublasMath_t,
-# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION.
-MATH_MODE = 16
-# Element -> cudaDataType_t and cublasComputeType_t: never less than the type of a sum says.
-_PRODUCTS = {
-    "float16": (2, 68),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
-    "bfloat16": (14, 68),  # CUDA_R_16BF
-    "float32": (0, 68),  # CUDA_R_32F
-    "float64": (1, 70),  # CUDA_R_64F, CUBLAS_COMPUTE_64F
-}
-_FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
-_name = cache(lambda dtype: dtype.name)  # of a type: NumPy makes it anew each time, in 2 us
-
 # Compute capability -> FLOP of one multiprocessor in one clock, dense, sums in 32 bits for narrow
 # types. Sources: NVIDIA's whitepapers of A100 (2020), GA102 (2021), H100 (2022), Ada (2022), and
 # the data sheets of A40 and L40S: their peak rates over multiprocessors and boost clock. Of 8.6 and
@@ -164,56 +144,6 @@ _PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
     (8, 9): {"float32": 256, "float64": 4, "tf32": 512, "float16": 1024, "bfloat16": 1024},
     (9, 0): {"float32": 256, "float64": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096},
 }
-
-
-class Products:
-    """The products of one session, by a handle of its own: with it comes a workspace of its own.
-
-    CuPy's handles are one for each thread and device, shared by all sessions.
-    """
-
-    def __init__(self, session: Session, current: Current) -> None:
-        self._session, self._current = session, current
-
-    def queue(self, product: Product, repeat: int) -> None:
-        """Queue a product, `repeat` times."""
-        a, b, out, (rows, columns, inner), transpose, *scale, tf32 = product
-        element = _name(out.dtype)
-        if element not in ("float32", "float64"):
-            require(self._session, element, f"{element} products")
-        kind, compute = _PRODUCTS[element]
-        compute = _FAST_TF32 if tf32 else compute
-        # cuBLAS counts by columns, where row-major c = a.b reads c' = b'.a'
-        left, right = (b.address, kind, b.shape[1]), (a.address, kind, a.shape[1])
-        operations = [_TRANSPOSED if t else _NOT_TRANSPOSED for t in reversed(transpose)]
-        scales = ((ctypes.c_double if element == "float64" else ctypes.c_float) * 2)(*scale)
-        alpha_at = ctypes.addressof(scales)
-        beta_at = alpha_at + ctypes.sizeof(scales) // 2
-        with self._current:
-            cublas, handle = self._opened
-            call = (
-                handle, *operations, columns, rows, inner, alpha_at, *left, *right,
-                beta_at, out.address, kind, columns, compute, _ALGORITHM,
-            )  # fmt: skip
-            queue_one = cublas.gemmEx
-            for _ in range(repeat):
-                queue_one(*call)
-
-    def close(self) -> None:
-        """Give the handle back; its device is current."""
-        if "_opened" in vars(self):
-            cublas, handle = self._opened
-            cublas.destroy(handle)
-
-    @cached_property
-    def _opened(self) -> tuple[Any, int]:
-        """Return cuBLAS and a handle of it, made for the first product; its device is current."""
-        # never `import cupy_backends.cuda.libs.cublas`: the package loads the library first
-        from cupy_backends.cuda.libs import cublas
-
-        handle = int(cublas.create())
-        cublas.setMathMode(handle, MATH_MODE)
-        return cublas, handle
 
 
 def peak(device: Device, properties: Mapping[str, Any], arithmetic: Arithmetic) -> Limit | None:

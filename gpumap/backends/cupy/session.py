@@ -1,19 +1,25 @@
 """CUDA devices, driven by CuPy: cuBLAS products, streams and events.
 
+A product has its arithmetic named in each call: CuPy's own follow environment variables
+(CUPY_TF32), and a figure must not depend on one. A session's handle is its own: CuPy's are one for
+each thread and device, shared by all sessions, and with a handle comes a workspace.
+
 Copies go by address, so that any type can be moved and a copy costs the host as little as CUDA
 allows.
 """
 
 from __future__ import annotations
 
+import ctypes
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
 from cupy.cuda import driver, runtime
 
-from gpumap.backends.base import EventMark, StreamSession, bytes_of, check_whole
-from gpumap.backends.cupy.launch import CupyBuffer, Kernels, Products, peak
+from gpumap.backends.base import EventMark, StreamSession, bytes_of, check_whole, require
+from gpumap.backends.cupy.launch import CupyBuffer, Kernels, peak
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.host_memory import Shared
 from gpumap.backends.peers import PeerSession
@@ -29,6 +35,20 @@ if TYPE_CHECKING:
 
 
 _ALREADY_ENABLED = 704  # cudaErrorPeerAccessAlreadyEnabled
+_NOT_TRANSPOSED, _TRANSPOSED = 0, 1  # cublasOperation_t
+_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT: cuBLAS chooses
+# Sums that are split meet in 32 bits, and not in the type of the result: cublasMath_t,
+# CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION.
+MATH_MODE = 16
+# Element -> cudaDataType_t and cublasComputeType_t: never less than the type of a sum says.
+_PRODUCTS = {
+    "float16": (2, 68),  # CUDA_R_16F, CUBLAS_COMPUTE_32F
+    "bfloat16": (14, 68),  # CUDA_R_16BF
+    "float32": (0, 68),  # CUDA_R_32F
+    "float64": (1, 70),  # CUDA_R_64F, CUBLAS_COMPUTE_64F
+}
+_FAST_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
+_name = cache(lambda dtype: dtype.name)  # of a type: NumPy makes it anew each time, in 2 us
 
 
 class CupyPinned(Shared):
@@ -55,7 +75,6 @@ class CupySession(StreamSession, PeerSession):
             context = driver.ctxGetCurrent()  # a stream is made in the device's own
         self.current = Current(device, on, self._stream)
         self._kernels = Kernels(device, self.current, self.stream, context)
-        self._products = Products(self, self.current)
         self._host_times = DeviceClock(self, clock)
 
     def empty(self, shape: tuple[int, ...], dtype: Dtype) -> CupyBuffer:
@@ -114,7 +133,37 @@ class CupySession(StreamSession, PeerSession):
                     runtime.memcpyPeerAsync(*ends, source.nbytes, self.stream)
 
     def _multiply(self, product: Product, repeat: int) -> None:
-        self._products.queue(product, repeat)
+        a, b, out, (rows, columns, inner), transpose, *scale, tf32 = product
+        element = _name(out.dtype)
+        if element not in ("float32", "float64"):
+            require(self, element, f"{element} products")
+        kind, compute = _PRODUCTS[element]
+        compute = _FAST_TF32 if tf32 else compute
+        # cuBLAS counts by columns, where row-major c = a.b reads c' = b'.a'
+        left, right = (b.address, kind, b.shape[1]), (a.address, kind, a.shape[1])
+        operations = [_TRANSPOSED if t else _NOT_TRANSPOSED for t in reversed(transpose)]
+        scales = ((ctypes.c_double if element == "float64" else ctypes.c_float) * 2)(*scale)
+        alpha_at = ctypes.addressof(scales)
+        beta_at = alpha_at + ctypes.sizeof(scales) // 2
+        with self.current:
+            cublas, handle = self._cublas
+            call = (
+                handle, *operations, columns, rows, inner, alpha_at, *left, *right,
+                beta_at, out.address, kind, columns, compute, _ALGORITHM,
+            )  # fmt: skip
+            queue_one = cublas.gemmEx
+            for _ in range(repeat):
+                queue_one(*call)
+
+    @cached_property
+    def _cublas(self) -> tuple[Any, int]:
+        """Return cuBLAS and a handle of it, made for the first product; its device is current."""
+        # never `import cupy_backends.cuda.libs.cublas`: the package loads the library first
+        from cupy_backends.cuda.libs import cublas
+
+        handle = int(cublas.create())
+        cublas.setMathMode(handle, MATH_MODE)
+        return cublas, handle
 
     def prepare(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> Callable[[], None]:
         """Return what queues a kernel as `run` would, with its arguments as CUDA takes them."""
@@ -152,7 +201,9 @@ class CupySession(StreamSession, PeerSession):
         self.synchronize()
         self._kernels.clear()
         with self.current:
-            self._products.close()
+            if "_cublas" in vars(self):
+                cublas, handle = self._cublas
+                cublas.destroy(handle)
             # of this stream: to free what other sessions keep would let them wait in a sample
             cupy.get_default_memory_pool().free_all_blocks(stream=self._stream)
 
