@@ -200,10 +200,8 @@ class Cuda:
             return no_driver()
         if driver.status or not driver.devices:
             return self.none(driver.status, driver.version, words)
-        for file, why in _UNVERSIONED.items():
-            if f'"{file}"' in words:
-                return why
-        return Why(words or "it finds no device", "see what `nvidia-smi -L` lists")
+        unknown = Why(words or "it finds no device", "see what `nvidia-smi -L` lists")
+        return next((why for file, why in _UNVERSIONED.items() if f'"{file}"' in words), unknown)
 
     def none(self, status: int, version: int, words: str = "") -> Why:
         """Return why CUDA shows no device.

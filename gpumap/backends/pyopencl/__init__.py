@@ -54,7 +54,7 @@ class PyopenclBackend(ProbedBackend):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self._contexts: dict[tuple[int, int, bool], tuple[Any, list[Any]]] = {}
+        self._contexts: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}
 
     def install(self) -> str:
         """Return the line that installs PyOpenCL, with a driver where the system has none."""
@@ -96,8 +96,6 @@ class PyopenclBackend(ProbedBackend):
         from gpumap.backends.pyopencl.session import PyopenclSession
 
         ref = device.ref
-        assert ref.platform is not None
-        assert ref.index is not None
         key = (ref.platform, ref.index, ref.part is not None)
         with third_party_errors(device):
             if key not in self._contexts:
