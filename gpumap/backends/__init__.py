@@ -78,9 +78,8 @@ def register(env: Mapping[str, str]) -> tuple[dict[str, str], tuple[Diagnostic, 
         message = f"Intel's OpenCL runtime is not used: no folder for its .icd file: {error}"
         return {}, (_note(message, "let GPUMAP_CACHE_DIR name a folder of your own"),)
     message = f"for Intel's OpenCL runtime {ICD_VARIABLE} is {folder}"
-    return {ICD_VARIABLE: str(folder)}, (
-        _note(message, f"set {ICD_VARIABLE} yourself for other drivers"),
-    )
+    note = _note(message, f"set {ICD_VARIABLE} yourself for other drivers")
+    return {ICD_VARIABLE: str(folder)}, (note,)
 
 
 def _prefixes() -> tuple[str, ...]:

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from gpumap.model import Lack, ProbeCode
 
-    # Takes what a child has written so far, and how long it has waited for a core.
-    Over = Callable[[str, float], bool]
-
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _MARK = "GPUMAP_PROBE"  # the variable that tells a child's children
 _KILLED = 5.0  # seconds that the kernel has to end a child
@@ -203,7 +200,7 @@ def run_child(
     env: Mapping[str, str],
     time_limit: float,
     job: str = "",
-    over: Over = lambda *_: False,
+    over: Callable[[str, float], bool] = lambda *_: False,
 ) -> Ended:
     """Run a program that writes its answer to the descriptor whose number is its last argument.
 

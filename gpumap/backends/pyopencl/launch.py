@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from gpumap.backends.base import Elements, require
+from gpumap.backends.base import Elements
 from gpumap.errors import Unsupported
 from gpumap.kernels import GROUP, text
 from gpumap.machine.process_control import room_for
@@ -185,6 +185,20 @@ class Launch(NamedTuple):
     local: tuple[int, ...]
     constants: Mapping[str, int] = {}
 
+    def program(self, context: Any, native: Any) -> Any:
+        """Return a program that is built for it."""
+        element, wide = _TYPES[self.dtype]
+        lanes = self.constants.get("LANES", LANES)
+        options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}{lanes}", f"-DGROUP={GROUP}"]
+        options += [f"-DREAL={wide}", *(f"-D{key}={n}" for key, n in self.constants.items())]
+        return built(context, native, self.source, options)
+
+    def kernel(self, program: Any) -> Any:
+        """Return a kernel that knows its numbers: to find that out anew takes 6 us for each."""
+        kernel = cl.Kernel(program, self.name)
+        kernel.set_scalar_arg_dtypes(self.types)
+        return kernel
+
 
 def launch_of(
     kernel: Kernel, dtype: Any, facts: Facts, arguments: Sequence[Any], size: int, *, streams: bool
@@ -213,47 +227,6 @@ def launch_of(
         built |= {"LANES": lanes, "NARROW": 1}
     made = (kernel.name, kernel.text("opencl"), dtype.name, values, types)
     return Launch(*made, (groups * group,), (group,), built)
-
-
-class Kernels:
-    """The kernels of one session, each built the first time that it is requested."""
-
-    def __init__(self, session: Any, native: Any) -> None:
-        self._session = session
-        self._native = native
-        self._built: dict[tuple[Any, ...], Any] = {}
-
-    def shared(self, launch: Launch) -> Any:
-        """Return the kernel of a launch; its arguments are those of whoever set them last."""
-        key = (launch.name, launch.dtype, *launch.constants.items())
-        if key not in self._built:
-            self._built[key] = self._typed(self._program(launch), launch)
-        return self._built[key]
-
-    def own(self, launch: Launch) -> Any:
-        """Return a kernel of this launch alone, with its arguments set."""
-        kernel = self._typed(self.shared(launch).program, launch)
-        kernel.set_args(*launch.arguments)
-        return kernel
-
-    def clear(self) -> None:
-        """Forget them all."""
-        self._built.clear()
-
-    def _typed(self, program: Any, launch: Launch) -> Any:
-        """Return a kernel that knows its numbers: to find that out anew takes 6 us for each."""
-        kernel = cl.Kernel(program, launch.name)
-        kernel.set_scalar_arg_dtypes(launch.types)
-        return kernel
-
-    def _program(self, launch: Launch) -> Any:
-        if launch.dtype in ("float16", "float64"):
-            require(self._session, launch.dtype, f"{launch.dtype} arithmetic")
-        element, wide = _TYPES[launch.dtype]
-        lanes = launch.constants.get("LANES", LANES)
-        options = [f"-DELEMENT={element}", f"-DW={wide}", f"-DWV={wide}{lanes}", f"-DGROUP={GROUP}"]
-        options += [f"-DREAL={wide}", *(f"-D{key}={n}" for key, n in launch.constants.items())]
-        return built(self._session.context, self._native, launch.source, options)
 
 
 # Bytes of a register -> rows, and vectors of columns, of a tile: its sums, and a line of the other

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
 
-from gpumap.backends.base import EventMark, Product, Session, bytes_of
+from gpumap.backends.base import EventMark, Product, Session, bytes_of, require
 from gpumap.backends.device_clock import DeviceClock
 from gpumap.backends.pyopencl import launch as launches
-from gpumap.backends.pyopencl.launch import Facts, Kernels, PyopenclBuffer, allocate, features
+from gpumap.backends.pyopencl.launch import Facts, PyopenclBuffer, allocate, features
 from gpumap.backends.third_party import third_party_errors
 from gpumap.errors import OutOfMemory
 
@@ -41,7 +41,8 @@ class PyopenclSession(Session):
         profiling = cl.command_queue_properties.PROFILING_ENABLE
         self._queue: Any = cl.CommandQueue(context, native, profiling)  # None once it is closed
         self.features = features(native)
-        self._kernels = Kernels(self, native)
+        self._native = native
+        self._built: dict[tuple[Any, ...], Any] = {}  # kernels: each when it is first requested
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
         self._host_times = DeviceClock(self, clock)
@@ -119,7 +120,8 @@ class PyopenclSession(Session):
     def _prepared(self, launch: Launch) -> Callable[[], None]:
         """Return what queues one launch: each step more in it costs a launch some hundredths."""
         with third_party_errors(self.device):
-            kernel = self._kernels.own(launch)
+            kernel = launch.kernel(self._kernel(launch).program)
+            kernel.set_args(*launch.arguments)
         items, local = launch.items, launch.local
         keep, enqueue = self._events.append, cl.enqueue_nd_range_kernel
 
@@ -181,7 +183,7 @@ class PyopenclSession(Session):
             self.synchronize()
         finally:
             self._arguments.clear()
-            self._kernels.clear()
+            self._built.clear()
             self._events.clear()
             self._queue = None
 
@@ -195,9 +197,18 @@ class PyopenclSession(Session):
             for _ in range(repeat):
                 keep(copy())
 
+    def _kernel(self, launch: Launch) -> Any:
+        """Return the kernel of a launch; its arguments are those of whoever set them last."""
+        key = (launch.name, launch.dtype, *launch.constants.items())
+        if key not in self._built:
+            if launch.dtype in ("float16", "float64"):
+                require(self, launch.dtype, f"{launch.dtype} arithmetic")
+            self._built[key] = launch.kernel(launch.program(self.context, self._native))
+        return self._built[key]
+
     def _queue_launch(self, launch: Launch) -> None:
         with third_party_errors(self.device):
-            kernel = self._kernels.shared(launch)
+            kernel = self._kernel(launch)
             kernel.set_args(*launch.arguments)
             self._arguments[launch.name] = launch.arguments  # OpenCL does not keep them alive
             event = cl.enqueue_nd_range_kernel(self._queue, kernel, launch.items, launch.local)
