@@ -281,7 +281,8 @@ def _bare_kernel(session: Any, *given: Any) -> Callable[[Any], object]:
     import pyopencl as cl
 
     (launch,) = session._launches("add", given, _FEW)  # noqa: SLF001 - the same, no less
-    kernel = launch.kernel(session._kernel(launch).program)  # noqa: SLF001
+    program, _ = session._of(launch)  # noqa: SLF001
+    kernel = launch.kernel(program)
     kernel.set_args(*launch.arguments)
     items, local = launch.items, launch.local
     return _keeping(lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, items, local))

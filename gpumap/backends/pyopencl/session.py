@@ -42,7 +42,7 @@ class PyopenclSession(Session):
         self._queue: Any = cl.CommandQueue(context, native, profiling)  # None once it is closed
         self.features = features(native)
         self._native = native
-        self._built: dict[tuple[Any, ...], Any] = {}  # kernels: each when it is first requested
+        self._built: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # when it is first requested
         self._events: list[Any] = []
         self._arguments: dict[str, tuple[Any, ...]] = {}
         self._host_times = DeviceClock(self, clock)
@@ -120,7 +120,8 @@ class PyopenclSession(Session):
     def _prepared(self, launch: Launch) -> Callable[[], None]:
         """Return what queues one launch: each step more in it costs a launch some hundredths."""
         with third_party_errors(self.device):
-            kernel = launch.kernel(self._kernel(launch).program)
+            program, _ = self._of(launch)
+            kernel = launch.kernel(program)
             kernel.set_args(*launch.arguments)
         items, local = launch.items, launch.local
         keep, enqueue = self._events.append, cl.enqueue_nd_range_kernel
@@ -197,18 +198,22 @@ class PyopenclSession(Session):
             for _ in range(repeat):
                 keep(copy())
 
-    def _kernel(self, launch: Launch) -> Any:
-        """Return the kernel of a launch; its arguments are those of whoever set them last."""
+    def _of(self, launch: Launch) -> tuple[Any, Any]:
+        """Return the program of a launch, which Intel's driver does not tell, and a kernel of it.
+
+        The kernel's arguments are those of whoever set them last.
+        """
         key = (launch.name, launch.dtype, *launch.constants.items())
         if key not in self._built:
             if launch.dtype in ("float16", "float64"):
                 require(self, launch.dtype, f"{launch.dtype} arithmetic")
-            self._built[key] = launch.kernel(launch.program(self.context, self._native))
+            program = launch.program(self.context, self._native)
+            self._built[key] = program, launch.kernel(program)
         return self._built[key]
 
     def _queue_launch(self, launch: Launch) -> None:
         with third_party_errors(self.device):
-            kernel = self._kernel(launch)
+            _, kernel = self._of(launch)
             kernel.set_args(*launch.arguments)
             self._arguments[launch.name] = launch.arguments  # OpenCL does not keep them alive
             event = cl.enqueue_nd_range_kernel(self._queue, kernel, launch.items, launch.local)
