@@ -20,14 +20,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from gpumap.errors import ContextError, ShapeError, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy as np
 
     from gpumap.model import Device
 
@@ -85,6 +86,7 @@ def product(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, int]:
     return a[0], b[1]
 
 
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False, repr=False)
 class Array:
     """Numbers in C order, float32 or float64; made by `Context.shared` and by operations.
 
@@ -92,40 +94,24 @@ class Array:
 
     Attributes:
         context: the `Context` that it belongs to.
+        target: the name of its device, or "cpu" for host memory.
+        shape: its extent along each axis.
+        dtype: the NumPy type of its elements.
         held: the backend's buffer, or an ndarray of the host; None when the context is closed.
     """
 
     __array_priority__ = 1000  # so that NumPy leaves `ndarray + Array` to us
-    __slots__ = ("__weakref__", "_dtype", "_shape", "_target", "context", "held")
 
-    def __init__(
-        self, context: Any, target: str, shape: tuple[int, ...], dtype: Any, held: Any
-    ) -> None:
-        self.context = context
-        self._target = target
-        self._shape = shape
-        self._dtype: np.dtype[Any] = dtype
-        self.held = held
-
-    @property
-    def target(self) -> str:
-        """Return the name of its device, or "cpu" for host memory."""
-        return self._target
+    context: Any
+    target: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    held: Any
 
     @property
     def device(self) -> Device | None:
         """Return the device that it is on; None for host memory."""
         return None if self.target == HOST else self.context[self.target].device
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return its extent along each axis."""
-        return self._shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Return the NumPy type of its elements."""
-        return self._dtype
 
     @property
     def size(self) -> int:

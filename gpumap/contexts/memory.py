@@ -41,7 +41,7 @@ class Memory:
     def forget(self) -> None:
         """Let every array go of what it holds."""
         for array in list(self._arrays):
-            array.held = None
+            object.__setattr__(array, "held", None)  # to everyone else it never changes
 
     def made(self, target: str, shape: tuple[int, ...], dtype: Any, held: Any) -> Array:
         """Return an array of what is there already."""

@@ -128,7 +128,10 @@ def test_what_is_wrong_is_named_with_a_fix(context, wrong):
         assert isinstance(caught.value, kind)
         assert str(caught.value).isprintable()
         assert caught.value.diagnostics[0].hint
-    assert copy.copy(array := one(context)) is array  # it is immutable
+    array = one(context)
+    assert copy.copy(array) is array  # it is immutable
+    with pytest.raises(AttributeError):
+        array.shape = (1, 2)
 
 
 @pytest.mark.parametrize("use", TABLE["closed"])
