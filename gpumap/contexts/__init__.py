@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     Job = Callable[[Any, Sequence[Any], Any], None]  # with a queue, of memory, into memory
 
 Policy = Literal["visible", "strict"]
-_DTYPES = ("float32", "float64")
 
 
 class Context:
@@ -243,8 +242,8 @@ class Context:
 
     def _supported(self, target: str, dtype: Any) -> None:
         """Raise DtypeError for elements that a target cannot hold."""
-        has = _DTYPES if target == HOST else ("float32", *self._sessions[target].features)
-        there = [dtype for dtype in _DTYPES if dtype in has]
+        wide = target == HOST or "float64" in self._sessions[target].features
+        there = ("float32", "float64") if wide else ("float32",)
         if dtype.name not in there:
             fix = f"give numbers, by .astype('float32') for example; there is {', '.join(there)}"
             raise DtypeError(f"{target} holds no {dtype.name}", fix)

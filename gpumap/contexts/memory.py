@@ -6,7 +6,8 @@ import math
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
 import numpy as np
@@ -17,11 +18,11 @@ from gpumap.kernels import KERNELS
 from gpumap.model import TraceEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
     from typing import TypeAlias
 
-    from gpumap.backends.base import Clock, Mark, Session
+    from gpumap.backends.base import Clock, Session
 
     Queue: TypeAlias = "Session | HostQueue"
 
@@ -108,12 +109,8 @@ def plain(data: Any) -> Any:
     return np.asarray(source, source.dtype.newbyteorder("="), order="C")
 
 
-What = Literal["operation", "transfer"]
 Line = tuple[str, int]  # a file, and the number of a line in it
 _OURS = ("gpumap", "contextlib", "numpy")  # packages whose lines are no line of a program
-
-
-_What = tuple[str, str, What, int, tuple[int, ...], bool]  # the first fields of a TraceEvent
 
 
 class HostQueue:
@@ -136,16 +133,6 @@ class HostQueue:
         known.reference(*known.reference_views(arguments, size))
 
 
-class _Queued(NamedTuple):
-    """An event of a queue, between two marks of it."""
-
-    what: _What
-    queue: Queue
-    start: Mark | float
-    stop: Mark | float
-    line: Line | None
-
-
 class Tracer:
     """Marks around everything that is queued; when they were reached is read only later.
 
@@ -155,7 +142,8 @@ class Tracer:
 
     def __init__(self, clock: Clock) -> None:
         self.origin = clock.now()
-        self._queued: list[_Queued] = []
+        # what makes an event; its queue, with the marks around it there; the line that caused it
+        self._queued: list[tuple[Callable[..., TraceEvent], Queue, Any, Any, Line | None]] = []
         self._resolved: list[TraceEvent] = []  # the first of them
 
     @contextmanager
@@ -170,20 +158,18 @@ class Tracer:
         start = queue.mark()
         yield
         stop = queue.mark()
-        kind: What = "operation" if implicit is None else "transfer"
-        what = (name, device, kind, made.nbytes, made.shape, bool(implicit))
-        self._queued.append(_Queued(what, queue, start, stop, _line()))
+        kind: Literal["operation", "transfer"] = "operation" if implicit is None else "transfer"
+        event = partial(TraceEvent, name, device, kind, made.nbytes, made.shape, bool(implicit))
+        self._queued.append((event, queue, start, stop, _line()))
 
     def events(self) -> list[TraceEvent]:
         """Return every event so far, in the order of queueing; waits for those that run."""
-        self._resolved += map(self._event, self._queued[len(self._resolved) :])
+        for event, queue, begun, ended, line in self._queued[len(self._resolved) :]:
+            start, stop = self._moment(queue, begun), self._moment(queue, ended)
+            if start is not None and stop is not None:
+                stop = max(start, stop)
+            self._resolved.append(event(start, stop, _shown(line)))
         return list(self._resolved)
-
-    def _event(self, one: _Queued) -> TraceEvent:
-        start, stop = self._moment(one.queue, one.start), self._moment(one.queue, one.stop)
-        if start is not None and stop is not None:
-            stop = max(start, stop)
-        return TraceEvent(*one.what, start, stop, _shown(one.line))
 
     def _moment(self, queue: Queue, mark: Any) -> float | None:
         """Return when a mark was reached; None where the device cannot tell, or is lost."""
