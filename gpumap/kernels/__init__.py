@@ -13,13 +13,13 @@ Elements are of float32 or float64.
 
 from __future__ import annotations
 
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpumap.dtypes import np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 Argument = Literal["buffer", "short", "matrix", "scalar", "count"]
 Dialect = Literal["opencl", "cuda"]
@@ -77,12 +77,11 @@ class Kernel(NamedTuple):
 
         What a reduction leaves is there without an element, too: the sum of nothing is 0.
         """
-        whole = [kind in ("matrix", "scalar", "count") for kind in self.arguments]
-        natives = [getattr(argument, "native", argument) for argument in given]
-        lengths = [size if kind == "buffer" else max(size, 1) for kind in self.arguments]
+        natives = (getattr(argument, "native", argument) for argument in given)
+        lengths = {"buffer": size, "short": max(size, 1)}
         return [
-            native if is_whole else native.reshape(-1)[:length]
-            for native, is_whole, length in zip(natives, whole, lengths, strict=True)
+            native.reshape(-1)[: lengths[kind]] if kind in lengths else native
+            for kind, native in zip(self.arguments, natives, strict=True)
         ]
 
     def text(self, dialect: Dialect) -> str:
@@ -152,25 +151,6 @@ def _chain_constants(given: Sequence[Any], size: int) -> Mapping[str, int]:
     if inner * columns > WEIGHTS:
         raise ValueError(f"chain: {inner} x {columns} weights; registers hold at most {WEIGHTS}")
     return {"INNER": inner, "COLUMNS": columns}
-
-
-_BINARY = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide",
-           "maximum": "maximum"}  # fmt: skip
-_UNARY = ("exp", "log", "tanh")
-
-
-def _arithmetic() -> Iterator[Kernel]:
-    for name, function in _BINARY.items():
-        plain = _ufunc(function)
-        yield Kernel(name, ("buffer", "buffer", "buffer"), plain)
-        kinds: tuple[Argument, ...] = ("short", "count", "short", "count", "buffer")
-        yield Kernel(f"{name}_cyclic", kinds, cyclic(plain))
-    for name in _UNARY:  # a kernel may not be called as the C function that it calls
-        yield Kernel(f"{name}_each", ("buffer", "buffer"), _ufunc(name))
-    yield Kernel(
-        "relu", ("buffer", "buffer"), lambda a, out: np.maximum(a, a.dtype.type(0), out=out)
-    )
-    yield Kernel("sum", ("buffer", "short"), _sum, GROUP)
 
 
 # --- training
@@ -250,26 +230,40 @@ def _as(array: Any, number: float) -> Any:
     return array.dtype.type(number)
 
 
-_TRAINING: dict[Callable[..., None], tuple[Argument, ...]] = {
-    sigmoid: ("buffer",) * 2,
-    relu_back: ("buffer",) * 3,
-    tanh_back: ("buffer",) * 3,
-    residual: ("buffer", "buffer", "scalar", "buffer"),
-    sgd: ("buffer", "buffer", "scalar"),
-    adam: (*("buffer",) * 4, *("scalar",) * 4),
-}
+# --- the table
 
 
-def _others() -> Iterator[Kernel]:
-    for made, kinds in _TRAINING.items():
-        yield Kernel(made.__name__, kinds, in_parts(made), file="training.c")
-    yield Kernel("fill", ("buffer", "scalar"), _fill)
-    yield Kernel(
-        "chain", ("matrix",) * 4, _chain, file="chain.c", constants=_chain_constants, grain=512
+_BINARY = {"add": "add", "sub": "subtract", "mul": "multiply", "div": "divide",
+           "maximum": "maximum"}  # fmt: skip
+_training = partial(Kernel, file="training.c")
+_CYCLIC: tuple[Argument, ...] = ("short", "count", "short", "count", "buffer")
+
+
+def _relu(a: Any, out: Any) -> None:
+    np.maximum(a, a.dtype.type(0), out=out)
+
+
+KERNELS = {
+    kernel.name: kernel
+    for kernel in (
+        *(Kernel(name, ("buffer",) * 3, _ufunc(of)) for name, of in _BINARY.items()),
+        *(Kernel(f"{name}_cyclic", _CYCLIC, cyclic(_ufunc(of))) for name, of in _BINARY.items()),
+        # a kernel may not be called as the C function that it calls
+        *(Kernel(f"{of}_each", ("buffer",) * 2, _ufunc(of)) for of in ("exp", "log", "tanh")),
+        Kernel("relu", ("buffer",) * 2, _relu),
+        Kernel("sum", ("buffer", "short"), _sum, GROUP),
+        _training("sigmoid", ("buffer",) * 2, in_parts(sigmoid)),
+        _training("relu_back", ("buffer",) * 3, in_parts(relu_back)),
+        _training("tanh_back", ("buffer",) * 3, in_parts(tanh_back)),
+        _training("residual", ("buffer", "buffer", "scalar", "buffer"), in_parts(residual)),
+        _training("sgd", ("buffer", "buffer", "scalar"), in_parts(sgd)),
+        _training("adam", (*("buffer",) * 4, *("scalar",) * 4), in_parts(adam)),
+        Kernel("fill", ("buffer", "scalar"), _fill),
+        Kernel(
+            "chain", ("matrix",) * 4, _chain, file="chain.c", constants=_chain_constants, grain=512
+        ),
     )
-
-
-KERNELS = {kernel.name: kernel for kernel in (*_arithmetic(), *_others())}
+}
 
 
 @cache
