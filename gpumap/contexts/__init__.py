@@ -237,8 +237,6 @@ class Context:
         if array.context is not self:
             fix = "move it by .numpy() and .shared()"
             raise ContextError("this array belongs to another context", fix)
-        if array.held is None:
-            raise ContextError("the context of this array is closed", "use it inside the `with`")
 
     def _supported(self, target: str, dtype: Any) -> None:
         """Raise DtypeError for elements that a target cannot hold."""
