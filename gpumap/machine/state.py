@@ -161,8 +161,7 @@ class Neighbours:
         passed, spent = self._last[0] - wall, self._last[1] - own
         state = self._watch.read()
         if passed < _SHORT or state.busy is None:
-            steal = state.steal if passed >= _SHORT else None
-            return Around(None, steal, self._before, self._cores)
+            return Around(None, None, self._before, self._cores)
         foreign = max(state.busy * self._cores - spent / passed, 0.0)
         return Around(foreign, state.steal, self._before, self._cores)
 
@@ -198,9 +197,6 @@ def _shares(
         return None
     busy = total - passed[_IDLE] - passed[_IOWAIT] - passed[_STEAL]
     return passed[_STEAL] / total, busy / total
-
-
-_FOLDER = "sys/bus/pci/devices"
 
 
 def link_states(devices: Iterable[Device], root: Path = Path("/")) -> dict[str, LinkState]:

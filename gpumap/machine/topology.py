@@ -31,11 +31,6 @@ class Tree(NamedTuple):
 
     root: Path
 
-    @property
-    def live(self) -> bool:
-        """Whether these are the files of the running system."""
-        return self.root == Path("/")
-
     def text(self, path: str) -> str | None:
         """Return the text of a file, without the white space around it."""
         try:
@@ -44,23 +39,22 @@ class Tree(NamedTuple):
         except (OSError, ValueError):  # ValueError: a path with a NUL, out of a broken file
             return None
 
-    def number(self, path: str, base: int = 10) -> int | None:
-        """Return the whole number that is all of a file."""
-        return number(self.text(path), base)
+    def number(self, path: str, base: int = 10, within: range | None = None) -> int | None:
+        """Return the whole number that is all of a file; one `within` a range, where one is given.
 
-    def natural(self, path: str) -> int | None:
-        """Return the number from 0 up that is all of a file: the kernel writes -1 for "unknown"."""
-        value = self.number(path)
-        return value if value is not None and value >= 0 else None
+        The kernel writes -1, or all ones, for "unknown".
+        """
+        value = number(self.text(path), base)
+        return value if value is None or within is None or value in within else None
 
     def cpus(self, path: str) -> tuple[int, ...]:
         """Return the processors that a file lists."""
         return cpu_list(self.text(path) or "")
 
-    def allowed(self, process: str = "self") -> tuple[int, ...] | None:
-        """Return the processors that a process may use; None where the system does not tell."""
+    def allowed(self) -> tuple[int, ...] | None:
+        """Return the processors that this process may use; None where the system does not tell."""
         key = "Cpus_allowed_list:"
-        lines = (self.text(f"proc/{process}/status") or "").splitlines()
+        lines = (self.text("proc/self/status") or "").splitlines()
         return next((cpu_list(line[len(key) :]) for line in lines if line.startswith(key)), None)
 
     def names(self, path: str) -> tuple[str, ...]:
@@ -100,6 +94,7 @@ _FOLDER = "sys/bus/pci/devices"
 # WSL's and Tegra's; and a loaded driver's, in a sandbox that hides the bus: of all, and by vendor.
 _OFF_THE_BUS = ("dev/dxg",)
 _DRIVERS = {0x10DE: ("dev/nvmap", "dev/nvidiactl", "proc/driver/nvidia"), 0x1002: ("dev/kfd",)}
+_NODES, _LANES = range(1 << 31), range(1, 33)
 _HEX = "[0-9a-f]"
 _ADDRESS = re.compile(f"(?:({_HEX}{{1,8}}):)?({_HEX}{{1,2}}):({_HEX}{{1,2}})\\.([0-7])")
 
@@ -155,16 +150,11 @@ def _device(tree: Tree, name: str) -> PciDevice | None:
     return PciDevice(
         address=place,
         vendor=tree.number(f"{folder}/vendor", 16),
-        numa_node=tree.natural(f"{folder}/numa_node"),
+        numa_node=tree.number(f"{folder}/numa_node", within=_NODES),
         local_cpus=tree.cpus(f"{folder}/local_cpulist"),
-        link_width=_width(tree.text(f"{folder}/current_link_width")),
-        max_link_width=_width(tree.text(f"{folder}/max_link_width")),
+        link_width=tree.number(f"{folder}/current_link_width", within=_LANES),
+        max_link_width=tree.number(f"{folder}/max_link_width", within=_LANES),
     )
-
-
-def _width(text: str | None) -> int | None:
-    lanes = number(text)
-    return lanes if lanes is not None and 0 < lanes <= 32 else None  # noqa: PLR2004  255: unknown
 
 
 _MOUNT = "sys/fs/cgroup"
@@ -288,7 +278,7 @@ def read(root: Path = Path("/")) -> Topology:
 def allowed(tree: Tree) -> tuple[int, ...]:
     """Return the processors that this process may run on, in ascending order."""
     affinity = getattr(os, "sched_getaffinity", None)
-    if tree.live and affinity is not None:
+    if tree.root == Path("/") and affinity is not None:
         # By process, not 0: a worker that is pinned itself would see its own core alone.
         return tuple(sorted(affinity(os.getpid())))
     return tree.allowed() or _online(tree)

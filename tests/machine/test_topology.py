@@ -105,7 +105,13 @@ def test_a_file_that_cannot_be_read_is_none(sketch):
     assert tree.text("folder/file") == "\ufffd\x00 text"
     assert [tree.text(path) for path in ("none", "folder", "a\0b")] == [None, None, None]
     assert [tree.names(path) for path in ("none", "folder", "a\0b")] == [(), ("file",), ()]
-    assert (tree.live, Tree(Path("/")).live) == (False, True)  # only the real root is the system
+
+
+def test_only_the_real_root_is_the_system(sketch, monkeypatch):
+    """There the kernel is asked where this process may run, and no file."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7, 5})
+    roots = (Path("/"), sketch.status("3").root)
+    assert [topology.allowed(Tree(root)) for root in roots] == [(5, 7), (3,)]
 
 
 ODD = PciDevice("10000:01:00.0", None, None, (), None, None)
