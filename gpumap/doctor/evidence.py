@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
-from gpumap.machine.nvml import GpuHealth, GpuProcess
+from gpumap.machine.nvml import GpuHealth
 from gpumap.model import Device, Estimate, Kind, LinkState, MapText, Others, Probe, Reason
 from gpumap.units import memory
 
@@ -41,12 +41,11 @@ class Health:
     gpus: tuple[GpuHealth, ...] | None = None  # None: NVML does not answer
     nvml: str | None = None  # why not
     code: int | None = None  # NVML's own, of nvml.h
-    forbidden: bool = False  # this user may not query NVML
     silent: str | None = None  # why there is no answer at all: it hung, or crashed
     hangs: bool = False
     xids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     log: str | None = None  # why the kernel's log cannot be read
-    names: Mapping[str, str] = field(default_factory=dict)  # of processes, by their numbers
+    names: Mapping[int, str] = field(default_factory=dict)  # of processes, by their numbers
 
     def of(self, device: Device) -> GpuHealth | None:
         """Return what NVML says of a device."""
@@ -57,13 +56,10 @@ class Health:
 
     def users(self, gpu: GpuHealth) -> list[str]:
         """Return the processes of others on a device, as text."""
-        return [_process(one, self) for one in gpu.processes or ()]
-
-
-def _process(one: GpuProcess, known: Health) -> str:
-    name = known.names.get(str(one.pid), "")
-    taken = f" ({memory(one.memory)})" if one.memory else ""
-    return f"pid {one.pid} {name}".strip() + taken
+        return [
+            f"pid {pid} {self.names.get(pid, '')}".strip() + (f" ({memory(used)})" if used else "")
+            for pid, used in (gpu.processes or {}).items()
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from gpumap import units
 from gpumap.doctor.evidence import Rule, failed, problem
 from gpumap.errors import Exit
 from gpumap.machine.cuda import VARIABLE, explain, no_driver
-from gpumap.machine.nvml import nameable
+from gpumap.machine.nvml import NO_PERMISSION, nameable
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _no_permission(known: Evidence, named: MapName) -> Texts | None:
     if without or _cuda_without(known, named):
         if known.denied:
             return {"what": ", ".join(known.denied[:3])}
-        if known.nvidia.forbidden and not without:
+        if known.nvidia.code == NO_PERMISSION and not without:
             return {"what": "/dev/nvidiactl (says NVML)"}
     return None
 

@@ -63,10 +63,9 @@ def _asked(*words: str) -> Health:
     try:
         gpus = health()
     except NvmlUnavailable as error:
-        why_not, code = error.reason, error.status
-        return replace(known, nvml=why_not, code=code, forbidden=error.forbidden)
-    pids = {one.pid for gpu in gpus for one in gpu.processes or ()}
-    return replace(known, gpus=gpus, names={str(pid): name_of(pid) for pid in pids})
+        return replace(known, nvml=error.reason, code=error.status)
+    pids = {pid for gpu in gpus for pid in gpu.processes or ()}
+    return replace(known, gpus=gpus, names={pid: name_of(pid) for pid in pids})
 
 
 def checks(

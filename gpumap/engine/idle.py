@@ -75,8 +75,8 @@ def _gpu(use: GpuUse, name: Callable[[int], str]) -> Iterator[Diagnostic]:
         yield Diagnostic("busy", message, hint=f"{INSTALL}; or measure without --require-idle")
     elif use.processes or (use.busy or 0.0) > _SHARE:
         who = ", ".join(
-            _process(one.pid, name(one.pid), *([units.memory(one.memory)] if one.memory else []))
-            for one in use.processes or ()
+            _process(pid, name(pid), units.memory(used) if used else "")
+            for pid, used in (use.processes or {}).items()
         )
         share = "" if use.busy is None else f" {use.busy:.0%} of the time"
         message = f"{use.device.ref} is busy{share}: {who or _UNSEEN}"

@@ -47,9 +47,9 @@ _BITS = 64
 _PROCESSES = "nvmlDeviceGetComputeRunningProcesses_v3"
 
 # The codes of nvml.h, nvmlReturn_t.
-_NO_PERMISSION = 4
+NO_PERMISSION = 4
 _PROBLEMS = {
-    _NO_PERMISSION: (
+    NO_PERMISSION: (
         "no permission to talk to the NVIDIA driver",
         "allow this user to open /dev/nvidiactl and /dev/nvidia*",
     ),
@@ -72,9 +72,7 @@ class NvmlUnavailable(AbsentError):
     def __init__(self, reason: str, fix: str | None = None, *, status: int | None = None) -> None:
         super().__init__(reason, hint=fix)
         self.status = status  # of nvml.h; None: no pynvml, which says nothing of the driver
-        self.forbidden = status == _NO_PERMISSION
         self.reason = reason
-        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,19 +247,12 @@ def ask(library: Any, query: str, *arguments: Any, lacking: Any = None) -> Any:
         return lacking if getattr(error, "value", None) == _NOT_SUPPORTED else None
 
 
-class GpuProcess(NamedTuple):
-    """Another process that computes on a device."""
-
-    pid: int
-    memory: int | None  # bytes
-
-
 class GpuUse(NamedTuple):
     """Who is on a device, and the share of time in which it worked; None: not known."""
 
     device: Device
     busy: float | None
-    processes: tuple[GpuProcess, ...] | None
+    processes: Mapping[int, int | None] | None  # others, and their bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +265,7 @@ class GpuHealth:
     gpu: NvmlGpu
     facts: Mapping[str, Any] = field(default_factory=dict)
     throttle: tuple[str, ...] | None = None
-    processes: tuple[GpuProcess, ...] | None = None
+    processes: Mapping[int, int | None] | None = None  # others, and their bytes
     hidden: int = 0  # more processes, which a container does not show
     busy: float | None = None  # share of time in which it worked, for whomever
 
@@ -343,7 +334,7 @@ class Gpus:
         shares: dict[int, float] = {}
         for sample in ask(self._nvml, "nvmlDeviceGetProcessUtilization", handle, since) or ():
             shares[sample.pid] = max(shares.get(sample.pid, 0.0), min(sample.smUtil / 100, 1.0))
-        known = None if listed is None else {p.pid: _memory(p.usedGpuMemory) for p in listed}
+        known = None if listed is None else _memories(listed)
         return GpuLook(_busy(self._nvml, handle), shares, known, memory.used if memory else None)
 
     def _device_handles(self) -> Iterator[tuple[str, Any]]:
@@ -373,7 +364,7 @@ def held_back(library: Any, handle: Any) -> tuple[str, ...] | None:
     return tuple(_HELD_BACK.get(b, f"reason {b:#x}") for b in places if b & bits & ~_HIDDEN)
 
 
-def _seen(listed: Iterable[Any] | None) -> tuple[GpuProcess, ...] | None:
+def _seen(listed: Iterable[Any] | None) -> Mapping[int, int | None] | None:
     """Return who else computes on a device, of those that this process can see.
 
     NVML's numbers are the host's: in a container this process has another one, and no folder
@@ -382,9 +373,10 @@ def _seen(listed: Iterable[Any] | None) -> tuple[GpuProcess, ...] | None:
     if listed is None:
         return None
     own = os.getpid()
-    others = (p for p in listed if p.pid != own and Path(f"/proc/{p.pid}").exists())
-    return tuple(GpuProcess(p.pid, _memory(p.usedGpuMemory)) for p in others)
+    return _memories(p for p in listed if p.pid != own and Path(f"/proc/{p.pid}").exists())
 
 
-def _memory(used: int | None) -> int | None:
-    return used if used and used < _LARGEST else None
+def _memories(listed: Iterable[Any]) -> Mapping[int, int | None]:
+    """Return the bytes of each process; None: not told."""
+    every = ((process.pid, process.usedGpuMemory) for process in listed)
+    return {pid: used if used and used < _LARGEST else None for pid, used in every}

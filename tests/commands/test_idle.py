@@ -13,7 +13,7 @@ from tables import table
 
 from gpumap.engine.idle import check_idle
 from gpumap.errors import BusyError, Exit
-from gpumap.machine.nvml import GpuProcess, GpuUse
+from gpumap.machine.nvml import GpuUse
 from gpumap.model import Device, DeviceRef, Kind, Others, Process
 
 GPU = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "NVIDIA H200", "cupy")
@@ -74,7 +74,7 @@ def test_without_require_idle_a_busy_machine_is_no_error(gpumap, script_, words)
 
 def test_an_idle_machine_passes():
     """A tenth of one core, and a tenth of a GPU's time, is the noise of any system."""
-    uses = [GpuUse(GPU, 0.1, ()), GpuUse(GPU, None, ()), GpuUse(GPU, 0.0, None)]
+    uses = [GpuUse(GPU, 0.1, {}), GpuUse(GPU, None, {}), GpuUse(GPU, 0.0, None)]
     check_idle(Others(0.1, 2, ()), uses, str)
 
 
@@ -84,8 +84,7 @@ def test_who_uses_the_machine_is_named(cores, uses, said):
     busy, *processes = cores
     others = Others(busy, 2, tuple(starmap(Process, processes)))
     found = [(use.get("share"), use.get("seen")) for use in uses]
-    gpus = [GpuUse(GPU, share, None if seen is None else tuple(starmap(GpuProcess, seen)))
-            for share, seen in found]  # fmt: skip
+    gpus = [GpuUse(GPU, share, None if seen is None else dict(seen)) for share, seen in found]
     with pytest.raises(BusyError) as caught:
         check_idle(others, gpus, {9: "python", 8: "", 7: ""}.get)
     assert caught.value.exit_code == Exit.ABSENT

@@ -18,7 +18,7 @@ from gpumap.doctor.screening import StepResult
 from gpumap.errors import Diagnostic
 from gpumap.kinds import KINDS
 from gpumap.machine.cuda import CudaDevice, CudaDriver
-from gpumap.machine.nvml import GpuHealth, GpuProcess, NvmlGpu
+from gpumap.machine.nvml import GpuHealth, NvmlGpu
 from gpumap.machine.state import Others, link_states
 from gpumap.machine.topology import Cpu, Topology, Tree, read
 from gpumap.model import replace
@@ -87,7 +87,8 @@ def nvidia(parts=(), names=(), shown=1, **more):
 def test_what_nvml_answers(there, answers, code):
     """Who works on the device; that it is cut up, so that one process sees one part; or nothing."""
     answers = answers or {}
-    busy = answers and {"processes": [GpuProcess(*each) for each in answers.get("processes", ())]}
+    names = {int(pid): name for pid, name in answers.get("names", {}).items()}
+    busy = answers and {"processes": dict(answers.get("processes", ())), "names": names}
     silent = Health(silent="it did not answer within 8 s", hangs=True)
     nvml = nvidia(**answers | busy) if answers else silent
     (found,) = diagnoses(known(named() if there else absent(), nvidia=nvml))
