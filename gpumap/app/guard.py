@@ -23,13 +23,13 @@ def guard(program: Program) -> None:
     Raises:
         Ended: the child has ended; in this process alone.
     """
-    if process_control.prctl() is None:
+    if (prctl := process_control.prctl()) is None:
         return
     for stream in (program.stdout, program.stderr):
         stream.flush()
     before, parent = process_control.children(), os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would leave no exit code
-    process_control.adopt_orphans(orphans=True)
+    prctl(process_control.SUBREAPER, 1)  # which the child does not inherit
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     child = os.fork()
     if child:

@@ -18,7 +18,7 @@ import psutil
 
 from gpumap.launch.process import Process, start
 from gpumap.launch.streams import Stream
-from gpumap.machine.process_control import adopt_orphans, caught
+from gpumap.machine.process_control import adopting_orphans, caught
 
 if TYPE_CHECKING:
     from gpumap.launch.process import Job
@@ -72,7 +72,7 @@ class Run:
         numbers = {*ENDING, signal.SIGCHLD}.difference(ignored)  # nohup ignores SIGHUP
         self._pipe = self._signals.enter_context(caught(numbers))
         self._before = set(psutil.Process().children(recursive=True))
-        adopt_orphans(orphans=True)
+        self._signals.enter_context(adopting_orphans())
         self._deadline = time.monotonic() + self._limit
         if self._watch:
             self._watch.begin()
@@ -82,7 +82,6 @@ class Run:
         if kind is not None:
             self._grace = 0.0
             self._end()
-        adopt_orphans(orphans=False)
         self._signals.close()
 
     def start(self, job: Job, outputs: Outputs | None = None) -> Process:

@@ -52,7 +52,7 @@ def room_for(nbytes: int) -> bool:
 
 
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _PATIENCE = 2.0  # seconds in which the kernel ends what it was told to
 STUCK = 0.2  # seconds after which it does not end what is stuck in a call of its own
 _PAUSE = 0.002
@@ -95,15 +95,12 @@ def caught(numbers: Iterable[int]) -> Iterator[int]:
         os.close(writing)
 
 
-def adopt_orphans(*, orphans: bool) -> None:
-    """Be the parent of what one's descendants leave behind, or no longer; Linux alone can."""
-    if call := prctl():
-        call(_SUBREAPER, int(orphans))
-
-
 @contextmanager
 def adopting_orphans() -> Iterator[None]:
-    """Be the parent of orphans for a while; of threads that want it, the last one ends it."""
+    """Be the parent of what one's descendants leave behind; Linux alone can.
+
+    Of those that want it, the last one ends it.
+    """
     _count(1)
     try:
         yield
@@ -139,8 +136,8 @@ def _count(change: int) -> None:
     global _adopting
     with _lock:
         _adopting += change
-        if _adopting == max(0, change):  # the first one, or none is left
-            adopt_orphans(orphans=change > 0)
+        if _adopting == max(0, change) and (call := prctl()):  # the first one, or none is left
+            call(SUBREAPER, _adopting)
 
 
 def kill_children(mark: bytes = b"", spared: Collection[int] = ()) -> None:
