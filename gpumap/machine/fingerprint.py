@@ -43,6 +43,7 @@ def fingerprint(
     import platform
 
     from gpumap.model import Fingerprint, replace
+    from gpumap.model.io import digest, plain
 
     bare = Fingerprint(
         hash="",
@@ -54,7 +55,7 @@ def fingerprint(
         devices=tuple(sorted(device.id for device in devices)),
         drivers={d.id: d.driver for d in sorted(devices, key=lambda d: d.id) if d.driver},
     )
-    return replace(bare, hash=_digest(bare))
+    return replace(bare, hash=digest(plain(bare), "hash"))
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str | None]:
@@ -66,17 +67,6 @@ def _system(name: str, release: str) -> str:
     """Return "Linux 6.1": what comes behind the second number is a distribution's own."""
     numbers = release.partition("-")[0].split(".")[:2]
     return f"{name} {'.'.join(numbers)}".strip()
-
-
-def _digest(bare: Fingerprint) -> str:
-    import hashlib
-    import json
-
-    from gpumap.model.io import plain
-
-    fields = {key: value for key, value in plain(bare).items() if key != "hash"}
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return f"sha256:{hashlib.sha256(text.encode('ascii')).hexdigest()}"
 
 
 def blas() -> dict[str, str]:

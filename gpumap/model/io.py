@@ -303,13 +303,13 @@ def _tree(report: Report) -> Tree:
     return tree
 
 
-def digest(tree: Tree) -> str:
-    """Return what an edit of a report changes: a hash of all other keys.
+def digest(tree: Tree, key: str = "digest") -> str:
+    """Return what an edit of a tree changes: a hash of all keys but that of the hash itself.
 
     Raises:
         ValueError: it holds a number that JSON cannot hold.
     """
-    body = {key: item for key, item in tree.items() if key != "digest"}
+    body = {name: item for name, item in tree.items() if name != key}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

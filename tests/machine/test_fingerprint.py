@@ -3,9 +3,10 @@ import platform
 import pytest
 from tables import table
 
-from gpumap.machine.fingerprint import VARIABLES, _digest, _system, environment, fingerprint
+from gpumap.machine.fingerprint import VARIABLES, _system, environment, fingerprint
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Fingerprint, Kind, replace
+from gpumap.model.io import digest, plain
 
 TOPOLOGY = Topology(
     cpus=(Cpu(0, (0,), 0), Cpu(1, (1,), 0)), online=4, quota=None, model="AMD EPYC",
@@ -25,13 +26,13 @@ def test_fingerprint():
         devices=("cpu:0", "cuda:0"), drivers={"cuda:0": "580.65"},
     )  # fmt: skip
     other = fingerprint(TOPOLOGY, (CPU0, CUDA0), dict(sorted(LIBRARIES.items())))
-    assert actual == other == replace(bare, hash=_digest(bare))
+    assert actual == other == replace(bare, hash=digest(plain(bare), "hash"))
 
 
 def test_the_hash_is_stable():
     """The canonical form does not drift between releases: stored reports are compared by it."""
     bare = Fingerprint("", "Z\u00fcrich \ud800", 2, "Linux 6.1", "3.11.7", {}, (), {})
-    assert _digest(bare) == (
+    assert digest(plain(bare), "hash") == (
         "sha256:0c3f009ce3a33395e81eb8097f88d09d5a06568fc86ed0e6c84569d1ae4a6689"
     )
 
