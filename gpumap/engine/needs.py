@@ -51,9 +51,9 @@ def check_memory(plan: Plan, bindings: Sequence[Binding], topology: Topology) ->
     """
     devices = {binding.device.id: binding.device for binding in bindings}
     problems = list(_short_devices(plan, devices.values()))
-    scripted = all(device.backend == "fake" for device in devices.values())
-    host = 0 if scripted else plan.memory.get("host", 0)  # what is large has no data there
-    host += sum(plan.memory.get(d.id, 0) for d in devices.values() if _on_host(d))
+    real = [device for device in devices.values() if device.backend != "fake"]
+    host = plan.memory.get("host", 0) if real else 0  # what is large has no data by a script
+    host += sum(plan.memory.get(device.id, 0) for device in real if device.in_host_memory)
     if host > _KEPT * topology.memory_available:
         problems.append(_short("the host", host, topology.memory_available))
     if problems:
@@ -65,17 +65,12 @@ def _short_devices(plan: Plan, devices: Iterable[Device]) -> Iterable[Diagnostic
         needed = plan.memory.get(device.id, 0)
         free = device.memory_total if device.memory_free is None else device.memory_free
         largest = device.facts.get("largest_buffer")
-        if device.kind.row.cores and _on_host(device):
+        if device.kind.row.cores and device.backend != "fake":
             continue  # its memory is the host's, and counted there
         if free is not None and needed > _KEPT * free:
             yield _short(str(device.ref), needed, free)
         elif largest is not None and plan.largest_buffer > int(largest):
             yield _short(f"one buffer of {device.ref}", plan.largest_buffer, int(largest))
-
-
-def _on_host(device: Device) -> bool:
-    """A CPU's memory is the host's own, whatever drives it."""
-    return device.backend != "fake" and bool(device.cores) and device.pci is None
 
 
 def _short(where: str, needed: int, free: int) -> Diagnostic:

@@ -58,6 +58,7 @@ def lacks(place, need, free=10):
 DEVICES = {
     "cuda0": cuda(), "cuda1": cuda(1), "one GiB": cuda(free=None, memory_total=GIB),
     "unknown": cuda(free=None), "cpu0": core(0), "cpu1": core(1),
+    "some cores": cuda(pci=None, cores=(), facts={"type": "other"}),
 }  # fmt: skip
 
 
