@@ -236,22 +236,22 @@ class Runner:
         """Return why no more blocks are needed at an early look; None: they are."""
         if self._settings.whole:
             return None
-        decided = self._settings.decided and self._settings.decided(self._early(group))
+        good = self._good(self._every())
+        decided = self._settings.decided and self._settings.decided(self._early(group, good))
         if decided is not None:
             return "decided" if decided else None
-        settled = stopping.settled(group, self._good(self._every()), self._settings)
+        settled = stopping.settled(group, good, self._settings)
         return "precision" if settled else None
 
-    def _early(self, group: Group) -> list[Measurement]:
+    def _early(self, group: Group, good: Mapping[str, Samples]) -> list[Measurement]:
         """Return the rows of a group with intervals of the level of an early look."""
-        good = self._good(self._every())
         metrics = self._benchmark.metrics(group, good, 1.0 - 2.0 * stopping.EARLY)
         rows = (
             Measurement(
                 case, "ok", None, (), good[case.id], None, self._checks[case.id], metrics[case.id]
             )
             for case in group.cases
-            if case.id in good and case.id in metrics
+            if case.id in metrics
         )
         return [possible(row, self._benchmark.work) for row in rows]
 

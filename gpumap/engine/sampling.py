@@ -307,13 +307,9 @@ def reference(bindings: Sequence[Binding], look: Look, base: str | None = None) 
         d = binding.device
         first.setdefault((d.backend, d.kind, d.name, d.memory_total, d.units), binding)
     models = tuple(first.values())
-    return models[0] if len(models) == 1 else fastest(models, look(models))
-
-
-def fastest(bindings: Sequence[Binding], times: Mapping[str, float]) -> Binding:
-    """Return the first binding that no other is clearly faster than; one without a time is not."""
+    times = look(models) if len(models) > 1 else {}
     enough = UNEQUAL * min(times.values(), default=0.0)
-    return next((b for b in bindings if times.get(b.name, math.inf) <= enough), bindings[0])
+    return next((b for b in models if times.get(b.name, math.inf) <= enough), models[0])
 
 
 def _enough(seconds: Sequence[float]) -> bool:
