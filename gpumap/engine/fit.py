@@ -82,7 +82,7 @@ def fitted(sizes: Sequence[int], times: Array) -> Model:
         sizes: bytes, ascending.
         times: seconds, shape (sizes,).
     """
-    whole, count = straight(sizes, times), len(sizes)
+    whole, count = _model(sizes, times, partial(_parted, sizes)), len(sizes)
     if whole.residual <= GOOD or count < _BENT:
         return whole
     inner = sizes[_FEWEST - 1 : count - 1]
@@ -94,11 +94,6 @@ def fitted(sizes: Sequence[int], times: Array) -> Model:
     best = min((_model(sizes, times, way) for way in ways), key=lambda model: model.residual)
     better = best.residual < whole.residual / len(best.lines)
     return best if better and best.residual <= FITS else whole
-
-
-def straight(sizes: Sequence[int | float], times: Array) -> Model:
-    """Fit one line, however far it misses; sizes in any order."""
-    return _model(sizes, times, partial(_parted, sizes))
 
 
 def intervals(
@@ -176,14 +171,14 @@ def _widened(value: float, low: float, high: float, factor: float) -> tuple[floa
     return min(low, value), max(high, value)
 
 
-def _model(sizes: Sequence[int | float], times: Array, way: Fitting) -> Model:
+def _model(sizes: Sequence[int], times: Array, way: Fitting) -> Model:
     """Return the model that one way of fitting leads to."""
     model = Model(way(times), 0.0)
     misses = [abs(model.seconds(n) / t - 1.0) for n, t in zip(sizes, times, strict=True)]
     return Model(model.lines, float(max(misses)), way)
 
 
-def _parted(sizes: Sequence[int | float], times: Array, at: int | None = None) -> tuple[Line, ...]:
+def _parted(sizes: Sequence[int], times: Array, at: int | None = None) -> tuple[Line, ...]:
     """Fit one line, or two that part at the size with the number `at`."""
     parts = [slice(0, at), slice(at, None)] if at is not None else [slice(None)]
     return tuple(
@@ -192,7 +187,7 @@ def _parted(sizes: Sequence[int | float], times: Array, at: int | None = None) -
     )
 
 
-def _meeting(sizes: Sequence[int | float], times: Array, knot: float) -> tuple[Line, ...]:
+def _meeting(sizes: Sequence[int], times: Array, knot: float) -> tuple[Line, ...]:
     """Fit two lines that meet at the knot, in bytes; no part is below nothing.
 
     The second one's latency is where it would begin, and may be below nothing.
@@ -210,7 +205,7 @@ def _meeting(sizes: Sequence[int | float], times: Array, knot: float) -> tuple[L
     return Line(cost[0], cost[1], 0.0), Line(reached - cost[2] * knot, cost[2], knot)
 
 
-def _line(sizes: Sequence[int | float], times: Array, start: float) -> Line:
+def _line(sizes: Sequence[int], times: Array, start: float) -> Line:
     """Return the line with the least squares of relative residuals, neither part below nothing."""
     u, v = 1.0 / times, np.asarray(sizes, float) / times
     uu, vv, uv, su, sv = (float(x) for x in (u @ u, v @ v, u @ v, u.sum(), v.sum()))
