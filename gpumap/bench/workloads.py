@@ -83,7 +83,7 @@ class Problem:
             left = Matrix((seed, rows, 0), rows, "float32")
             factors = ([part for _, part in m.blocks()] for m in (left, left.following))
             self.x, self.w = map(np.concatenate, factors)
-            self.b, self._expected = None, Expected(left, left.following)
+            self.b, self._expected = None, Expected(left)
             return
         rng = np.random.default_rng((seed, rows))
         self.x = rng.standard_normal((rows, inner), dtype=np.float32)

@@ -104,11 +104,10 @@ class Matrix(NamedTuple):
 
 
 class Expected:
-    """What a product must be; made once for each pair of matrices, and asked as often as needed."""
+    """What the product of a matrix and the following one must be; made once, asked often."""
 
-    def __init__(self, a: Matrix, b: Matrix) -> None:
-        if b != a.following:
-            raise ValueError("the second matrix must be the one that follows the first")
+    def __init__(self, a: Matrix) -> None:
+        b = a.following
         (left, self._rows), (right, _) = a.drawn(), b.drawn()
         left, right = left.astype(np.float64), right.astype(np.float64)
         _, self._columns = b.following.drawn()
