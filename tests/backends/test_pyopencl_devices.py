@@ -9,13 +9,14 @@ from tables import table
 
 from gpumap.backends import load
 from gpumap.backends.base import Clock, Host
-from gpumap.backends.pyopencl import PyopenclBackend, _cores, _may_pin, _pci, natives
+from gpumap.backends.pyopencl import PyopenclBackend, _cores, _may_pin, _pci, _useless, natives
 from gpumap.errors import AbsentError
 from gpumap.machine.topology import Cpu, Topology
 from gpumap.model import Device, DeviceRef, Kind
 
 pytest.importorskip("pyopencl", reason="pyopencl: not installed")
 TABLE = table(__file__)
+POCL = "Portable Computing Language "
 EVERY = tuple(Cpu(n, (n,), 0) for n in range(4))
 
 
@@ -49,6 +50,18 @@ def test_a_device_that_is_gone(ref):
     gone = Device(f"opencl:{ref.platform}:{ref.index}", Kind.OPENCL, ref, "gone", "pyopencl")
     with pytest.raises(AbsentError, match=f"{ref} is no longer there"):
         load("pyopencl", here.HOST).open(gone, Clock())
+
+
+@pytest.mark.parametrize(("version", "why"), [
+    ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic", "knows no processor like"),
+    ("OpenCL 3.0 PoCL HSTR: pthread-x86_64-pc-linux-gnu-znver3", None),
+    ("OpenCL 3.0 PoCL HSTR: cpu-aarch64-unknown-linux-gnu-generic", None),
+])  # fmt: skip
+def test_pocl_that_does_not_know_the_processor_is_not_used(version, why):
+    """LLVM calls a new one "generic", which clang refuses on x86 alone: no kernel is built."""
+    platform, native = SimpleNamespace(name=POCL), SimpleNamespace(version=version)
+    assert (why or "") in (_useless(platform, [native], here.HOST) or "")
+    assert bool(why) == bool(_useless(platform, [native], here.HOST))
 
 
 @pytest.mark.parametrize(("native", "address"), [

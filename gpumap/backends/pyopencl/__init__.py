@@ -8,6 +8,7 @@ workers on cores only when asked before its first platform is.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from contextlib import suppress
@@ -35,6 +36,12 @@ _POCL = "Portable Computing Language"
 _LINKED: tuple[tuple[str, ...], ...] = (
     ("lib*/gcc/*/*/libgcc.a",),
     ("lib*/libc.so", "lib/*/libc.so"),
+)
+# of a device's version: clang has no x86 processor of the name that LLVM has for new ones
+_UNKNOWN = re.compile(r"-x86_64-.*-generic$")
+_MENDED = (  # why PoCL builds no kernel, and what of the system's mends it
+    ("knows no processor like this one, and builds no kernel", "apt-get install pocl-opencl-icd"),
+    ("cannot link its kernels: no ld in PATH, or no C library", "apt-get install gcc libc6-dev"),
 )
 _TRIAL = f"""
 import pyopencl as cl
@@ -75,14 +82,12 @@ class PyopenclBackend(ProbedBackend):
             fix = f"unset {ICD_VARIABLE}" if ICD_VARIABLE in host.env else fix
             lack: Lack | None = "no-driver" if missing else None
             return Probe(NAME, usable=False, version=version, reason=reason, fix=fix, lack=lack)
-        unlinked = [platform for platform in platforms if _unlinked(platform, host)]
-        found, notes = _listed(platforms, host, unlinked)
+        found, notes = _listed(platforms, host)
         if found:
             return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
         reason = "; ".join(notes) or "no platform has a device"
-        fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
-        if unlinked:
-            fix = f"apt-get install gcc libc6-dev; or {install('opencl-intel')}"
+        fixes = (f"{fix}; or {install('opencl-intel')}" for why, fix in _MENDED if why in reason)
+        fix = next(fixes, "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written")
         return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
 
     def open(self, device: Device, clock: Clock) -> PyopenclSession:
@@ -123,9 +128,13 @@ def _links(host: Host) -> bool:
     return linker is not None and all(there)
 
 
-def _unlinked(platform: Any, host: Host) -> bool:
-    """Return whether a platform is PoCL, and cannot link a kernel: it would end the process."""
-    return platform.name.strip() == _POCL and not _links(host) and not _tried(host)
+def _useless(platform: Any, devices: Sequence[Any], host: Host) -> str | None:
+    """Return why a platform that is PoCL has no kernels; one that cannot link ends a process."""
+    if platform.name.strip() != _POCL:
+        return None
+    if any(_UNKNOWN.search(native.version) for native in devices):
+        return _MENDED[0][0]
+    return None if _links(host) or _tried(host) else _MENDED[1][0]
 
 
 def _tried(host: Host) -> bool:
@@ -165,10 +174,8 @@ def _may_pin(host: Host) -> bool:
     return host.topology.pinnable and len(host.topology.cpus) == host.topology.online
 
 
-def _listed(
-    platforms: Sequence[Any], host: Host, unlinked: Sequence[Any]
-) -> tuple[tuple[Device, ...], tuple[str, ...]]:
-    """Return every device, and why a platform has none; of those that cannot link, none."""
+def _listed(platforms: Sequence[Any], host: Host) -> tuple[tuple[Device, ...], tuple[str, ...]]:
+    """Return every device that can be used, and why a platform has none."""
     import pyopencl as cl
 
     found: list[Device] = []
@@ -180,8 +187,8 @@ def _listed(
             devices, reason = [], str(error)
         else:
             reason = "has no device"
-        if devices and platform in unlinked:
-            devices, reason = [], "cannot link its kernels: no ld in PATH, or no C library"
+        if devices and (why := _useless(platform, devices, host)):
+            devices, reason = [], why
         if not devices:
             notes.append(f'platform {p} "{platform.name.strip()}" {reason}')
         for i, native in enumerate(devices):
