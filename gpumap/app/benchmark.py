@@ -272,9 +272,9 @@ def run_single_process(record: Recording, request: Request, recipe: Recipe) -> N
 
 def measure(key: str, request: Request, options: Mapping[str, Any]) -> None:
     """Measure a benchmark of the registry, by the options of its command, in this process."""
-    from gpumap.bench.registry import loaded
+    from gpumap.bench.registry import find
 
-    spec, against = loaded(key), request.gate.against
+    spec, against = find(key), request.gate.against
     assert spec.recipe is not None  # it has a command that calls this
     recipe = spec.recipe(request.settings, **options)
     recipe.base = against.base if against else None

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.bench.exchanges import ITEM, Job
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
+from gpumap.bench.registry import BenchmarkSpec, Column, Family, size_of
 from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
 from gpumap.engine.estimates import gains, per_time, time_of
@@ -177,7 +177,6 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(map(CaseSpec, ALGORITHMS)),
     (
         Family(ALGORITHMS, ("bytes", "comm", "pattern"),
                ("time", "bandwidth", "bus_bandwidth", "speedup")),
@@ -187,7 +186,6 @@ SPEC = BenchmarkSpec(
              Column("bus", "bus_bandwidth", verbose=True), "speed-up", "route", "check", "n",
              "trust", "status"),
     title=_title,
-    speedups=True,
     sizes=("bytes",),
     headline=_headline,
     claims=_judged,

@@ -18,7 +18,7 @@ from gpumap.bench.calls import HostCall
 from gpumap.bench.chain_work import DTYPE, OPERATIONS, Data, DeviceIteration, Placed, sizes
 from gpumap.bench.keys import HOST
 from gpumap.bench.names import ReferenceRecipe
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family, size_of
+from gpumap.bench.registry import BenchmarkSpec, Column, Family, size_of
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
 from gpumap.engine.estimates import gains, time_and_rate
 from gpumap.engine.sizes import squares
@@ -206,7 +206,6 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(map(CaseSpec, CASES)),
     (
         Family(CASES, ("rows", "dtype"),
                ("time", "rate", "speedup", "speedup_over_host")),
@@ -216,7 +215,6 @@ SPEC = BenchmarkSpec(
     columns=("case", Column("on", cell=_where), "time", "rate",
              "speed-up", Column("over host", "speedup_over_host"), "error", "n", "trust", "status"),
     title=_title,
-    speedups=True,
     sizes=("rows",),
     headline=_headline,
     claims=_judged,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from gpumap.bench.gains import Figures
 from gpumap.bench.names import ReferenceRecipe
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family, size_of
+from gpumap.bench.registry import BenchmarkSpec, Family, size_of
 from gpumap.dtypes import ITEMSIZE, Arithmetic, storage
 from gpumap.engine.base import COMPARABLE, Benchmark, Iteration, OpenDevices, Settings, ordered
 from gpumap.engine.ceilings import hardware_groups
@@ -317,7 +317,6 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(map(CaseSpec, CASES)),
     (Family(CASES, ("size", "dtype"),
             ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
              "ideal_balanced", "overlap", "fetch", "time_observed",
@@ -327,7 +326,6 @@ SPEC = BenchmarkSpec(
     columns=("case", "on", "time", "rate", "of peak", "speed-up", "of ideal", "overlap", "error",
              "n", "trust", "status"),
     title=lambda case: "dot {size} x {size} {dtype}".format_map(case.params),
-    speedups=True,
     sizes=("size",),
     products=True,
     headline=headline,

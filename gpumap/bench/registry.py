@@ -7,11 +7,11 @@ needed; to load one loads no library.
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from gpumap.engine.base import Recipe
@@ -32,13 +32,6 @@ BENCHMARKS = {
 MODEL = ("latency", "peak_bandwidth", "n_half")  # metrics of a fit
 
 
-class CaseSpec(NamedTuple):
-    """A case of a benchmark."""
-
-    name: str
-    about: str = ""  # its line in `explain`, where no topic has its name
-
-
 class Family(NamedTuple):
     """Rows of one shape: their cases, the keys that select among them, and their metrics."""
 
@@ -56,7 +49,7 @@ class Column(NamedTuple):
     param: str | None = None
     cell: Cell | None = None
     verbose: bool = False  # shown with -v alone
-    about: str = ""  # as of a case
+    about: str = ""  # its line in `explain`, where no topic has its name
 
     def value(self, case: Case) -> str:
         """Return what a column of a parameter has of a case."""
@@ -67,8 +60,7 @@ class BenchmarkSpec(NamedTuple):
     """Description of a benchmark; one without columns is in no table."""
 
     key: str
-    cases: tuple[CaseSpec, ...]  # those that --cases takes
-    families: tuple[Family, ...]  # of rows, models and break-evens
+    families: tuple[Family, ...] = ()  # of rows, models and break-evens
     command: tuple[str, ...] = ()  # that `run_benchmark` runs, by its last word
     recipe: type[Recipe] | None = None  # of its command, where it measures in one process
     columns: tuple[str | Column, ...] = ()  # text: one that tables have in common
@@ -77,7 +69,6 @@ class BenchmarkSpec(NamedTuple):
     legend: Callable[[Sequence[Measurement]], Iterable[str]] | None = None
     aside: tuple[str, ...] = ()  # cases whose rows are in none of its tables of rows
     side_by_side: bool = False  # its sizes are columns of one table; -v has one for each size
-    speedups: bool = False  # a chart shows them
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
     how: tuple[str, ...] = ()  # and those that tell in which way
     products: bool = False  # counted in the title of a table, and explained by the control product
@@ -86,29 +77,26 @@ class BenchmarkSpec(NamedTuple):
     claims: Callable[[Sequence[Measurement]], Iterable[tuple[str, str]]] | None = None
     # The rows of a group with the causes of what is slow, beside those of their speed-up.
     explain: Callable[[Sequence[Measurement]], list[Measurement]] | None = None
+    about: Mapping[str, str] = {}  # the lines of its cases in `explain`, where no topic has them
 
 
 def find(key: str) -> BenchmarkSpec:
     """Return what the benchmark of a row says of itself; nothing, if there is no such benchmark."""
-    return loaded(key) if key in BENCHMARKS else BenchmarkSpec(key, (), ())
-
-
-def loaded(key: str) -> BenchmarkSpec:
-    """Return what a benchmark of the table says of itself."""
-    module, _, name = BENCHMARKS[key].partition(":")
-    found: BenchmarkSpec = getattr(import_module(module), name)
+    if key not in BENCHMARKS:
+        return BenchmarkSpec(key)
+    found: BenchmarkSpec = resolve_name(BENCHMARKS[key])
     return found
 
 
 def every() -> Iterator[BenchmarkSpec]:
     """Yield what each benchmark says of itself, in the order of the table."""
-    yield from map(loaded, BENCHMARKS)
+    yield from map(find, BENCHMARKS)
 
 
 def commanded(word: str) -> BenchmarkSpec | None:
     """Return the benchmark whose command ends in a word; most are called as their command is."""
     first = (word,) if word in BENCHMARKS else ()
-    specs = map(loaded, (*first, *BENCHMARKS))
+    specs = map(find, (*first, *BENCHMARKS))
     return next((spec for spec in specs if spec.command[-1:] == (word,)), None)
 
 

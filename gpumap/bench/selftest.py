@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
+from gpumap.bench.registry import BenchmarkSpec, Family
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices, Recipe
 from gpumap.engine.estimates import time_and_rate
 from gpumap.engine.products import BUFFERS, Pair, Product, multiplied
@@ -120,7 +120,6 @@ def _both(binding: Binding) -> Iterable[Case]:
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(map(CaseSpec, _SIDES)),
     (Family(_SIDES, ("size", "dtype"), ("time", "rate")),),
     columns=("case", "on", "time", "rate", "error", "n", "trust", "status"),
     title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),

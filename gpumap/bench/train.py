@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gpumap.bench import train_table
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Family
+from gpumap.bench.registry import BenchmarkSpec, Family
 from gpumap.bench.train_workers import Training
 from gpumap.comm.local import LIBRARIES
 from gpumap.engine import stats
@@ -29,7 +29,7 @@ from gpumap.engine.estimates import per_time, ratio, time_of
 from gpumap.engine.verify import played
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
-from gpumap.training.jobs import CASES, Params, Spec, job_of
+from gpumap.training.jobs import Params, Spec, job_of
 from gpumap.training.network import ITEM
 from gpumap.training.optimizers import STATES
 from gpumap.training.steps import diverged, held_out
@@ -305,7 +305,6 @@ def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> di
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(map(CaseSpec, CASES)),
     (Family(("step", "compute"),
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
              "steps", "split"),
@@ -315,7 +314,6 @@ SPEC = BenchmarkSpec(
     columns=train_table.COLUMNS,
     title=train_table.title,
     legend=train_table.legend,
-    speedups=True,
     how=("network", "rule", "algorithm"),
     headline=train_table.headline,
     claims=train_table.judged,

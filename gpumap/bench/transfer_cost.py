@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpumap.bench.cost_models import fits
 from gpumap.bench.keys import CALLS, HOST, is_call
-from gpumap.bench.registry import MODEL, BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.bench.registry import MODEL, BenchmarkSpec, Column, Family
 from gpumap.bench.transfer import CASES, KEY, Params, Transfer
 from gpumap.bench.transfer_headline import headline, judged
 from gpumap.bench.workloads import WORKLOADS
@@ -62,7 +62,6 @@ def _explained(rows: Sequence[Measurement]) -> list[Measurement]:
 
 SPEC = BenchmarkSpec(
     KEY,
-    tuple(map(CaseSpec, CASES)),
     (
         Family(("h2d", "d2h", "bidir", "d2d"), ("bytes", "memory", "mode", "pattern"),
                ("time", "issue_interval", "bandwidth", "speedup")),
@@ -80,7 +79,6 @@ SPEC = BenchmarkSpec(
     title=lambda case: f"transfer {counted(int(case.params['bytes']), 'byte')}",
     aside=CALLS,
     side_by_side=True,
-    speedups=True,
     sizes=("bytes",),
     how=("memory", "mode"),
     headline=headline,

@@ -82,9 +82,8 @@ def every() -> tuple[Topic, ...]:
 def _of_benchmarks() -> Iterator[Topic]:
     for spec in registry.every():
         command = " ".join(("gpumap", *spec.command))
-        for case in spec.cases:
-            if case.about:
-                yield Topic(case.name, "case", case.about, f"`{command}` measures it.")
+        for case, about in spec.about.items():
+            yield Topic(case, "case", about, f"`{command}` measures it.")
         for column in spec.columns:
             if isinstance(column, registry.Column) and column.about:
                 yield Topic(column.name, "column", column.about, f"`{command}` has it.")

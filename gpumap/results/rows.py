@@ -6,7 +6,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gpumap.bench.registry import BenchmarkSpec, find, how, loaded, sizes
+from gpumap.bench.registry import BenchmarkSpec, find, how, sizes
 from gpumap.model import replace
 from gpumap.report.table import Table
 from gpumap.results import cells
@@ -32,7 +32,7 @@ def tables(report: Report, *, verbose: bool = False) -> Iterator[Table]:
 
     for whole in (False, True) if verbose else (False,):
         for (bench, title), found in groupby(requested, partial(_heading, mixed, whole)):
-            spec, group = loaded(bench), list(found)
+            spec, group = find(bench), list(found)
             if spec.side_by_side and not whole:
                 yield _copies(title, group, spec, report.fits, verbose=verbose)
             elif whole == verbose:
@@ -93,7 +93,7 @@ def tabled(case: Case) -> bool:
 
 
 def _heading(mixed: bool, whole: bool, row: Measurement) -> tuple[str, str]:  # noqa: FBT001
-    case, spec = row.case, loaded(row.case.bench)
+    case, spec = row.case, find(row.case.bench)
     backend = "mixed" if mixed else case.backend
     if spec.side_by_side and not whole:
         return case.bench, backend

@@ -37,7 +37,7 @@ TREES = {
 NODES = [node for tree in TREES.values() for node in ast.walk(tree)]
 DEFS = SCHEMA["$defs"]
 FIGURES = DEFS["Metrics"]["properties"]
-CASES = {*dot.CASES, *transfer.CASES, *chain.CASES, *allreduce.ALGORITHMS, *train.CASES}
+CASES = {*dot.CASES, *transfer.CASES, *chain.CASES, *allreduce.ALGORITHMS, *jobs.CASES}
 
 
 def words(name, key):

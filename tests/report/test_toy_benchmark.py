@@ -15,7 +15,7 @@ from written import ROOT
 
 from gpumap.app.benchmark import measure
 from gpumap.bench import registry
-from gpumap.bench.registry import BenchmarkSpec, CaseSpec, Column, Family
+from gpumap.bench.registry import BenchmarkSpec, Column, Family
 from gpumap.commands.options import benchmark_options, setting
 from gpumap.engine.base import Benchmark, Recipe
 from gpumap.engine.estimates import time_of
@@ -61,11 +61,10 @@ def toy(request, **options):
     measure("toy", request, options)
 
 
-CASES = (CaseSpec("ping", about="a word there"), CaseSpec("pong", about="a word there and back"))
+CASES = {"ping": "a word there", "pong": "a word there and back"}
 SPEC = BenchmarkSpec(
     "toy",
-    CASES,
-    (Family(("ping", "pong"), ("words", "tone"), ("time", "speedup")),),
+    (Family(tuple(CASES), ("words", "tone"), ("time", "speedup")),),
     command=("bench", "toy"),
     recipe=ToyRecipe,
     columns=(
@@ -76,9 +75,9 @@ SPEC = BenchmarkSpec(
     ),
     title=lambda case: f"toy of {case.params['words']} words",
     legend=lambda rows: [f"gain: of {len(rows)} rows"],
-    speedups=True,
     sizes=("words",),
     how=("tone",),
+    about=CASES,
 )  # fmt: skip
 TOY = "toy.ping[backend=fake,names=a+b,tone=low,words=4]"
 
@@ -90,7 +89,7 @@ def registered(monkeypatch):
 
 def rendered(format_):
     params = {"words": 4, "tone": "low"}
-    cases = (Case("toy", each.name, params, bindings(), Work()) for each in CASES)
+    cases = (Case("toy", name, params, bindings(), Work()) for name in CASES)
     rows = [ok(case, speedup=1.5) for case in cases]
     return render(format_, made(measurements=rows), Style(width=200, verbose=True))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench import registry
 from gpumap.bench.registry import how, sizes
 from gpumap.report.charts import COLORS, LINE, Chart, drawable, ends, legend, titled
 from gpumap.results.cells import ratio
@@ -27,7 +26,7 @@ def drawn(report: Report) -> Iterator[Chart]:
     """Yield a chart for each benchmark that has speed-ups: backends are side by side in it."""
     groups: dict[str, list[Measurement]] = {}
     for row in report.measurements:
-        if registry.find(row.case.bench).speedups and drawable(row.metrics.get("speedup")):
+        if drawable(row.metrics.get("speedup")):
             groups.setdefault(row.case.bench, []).append(row)
     for bench, group in groups.items():
         backends = {row.case.backend for row in group}
