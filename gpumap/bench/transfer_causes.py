@@ -78,8 +78,8 @@ def shared(evidence: Copies) -> Explanation | None:
     best = evidence.ideal if evidence.both_ways else float(len(evidence.bindings))
     if evidence.gain.high >= ENOUGH * best:
         return None
-    for cause, find in _BOTH_WAYS if evidence.both_ways else _AT_ONCE:
-        if (why := find(evidence)) is not None:
+    for cause, find, both_ways in _FINDERS:
+        if both_ways in (None, evidence.both_ways) and (why := find(evidence)) is not None:
             figures = {"gain": evidence.gain, "together": evidence.row.metrics["bandwidth"]}
             return Explanation(cause, f"{_gained(evidence)}: {why[0]}", figures | why[1])
     return None
@@ -168,22 +168,18 @@ def _one_way(evidence: Copies) -> Finding | None:
     return "the link, a copy engine or the host's memory carries one way at a time", {}
 
 
-# Cause -> how it is found, in this order; the last one is left over.
-_AT_ONCE: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
-    ("cpu-contention", lambda evidence: contended(evidence.row)),
-    ("unequal-devices", _unequal),  # the slowest takes all of the time: who shares adds none
-    ("shared-link", _one_hardware),
-    ("synchronisation", _waiting),
-    ("cpu-contention", lambda each: each.busy(len(each.bindings) - each.gain.value)),
-    ("serialised", _calls),
-    ("synchronisation", _slower),
-    ("shared-link", _link),
-)
-_BOTH_WAYS: tuple[tuple[Cause, Callable[[Copies], Finding | None]], ...] = (
-    ("cpu-contention", lambda evidence: contended(evidence.row)),
-    ("synchronisation", _waiting),
-    ("serialised", _calls),
-    ("half-duplex", _one_way),
+# Cause -> how it is found, in this order, and whether of copies both ways; None: of any. The last
+# one of each is left over.
+_FINDERS: tuple[tuple[Cause, Callable[[Copies], Finding | None], bool | None], ...] = (
+    ("cpu-contention", lambda evidence: contended(evidence.row), None),
+    ("unequal-devices", _unequal, False),  # the slowest takes all time: who shares adds none
+    ("shared-link", _one_hardware, False),
+    ("synchronisation", _waiting, None),
+    ("cpu-contention", lambda each: each.busy(len(each.bindings) - each.gain.value), False),
+    ("serialised", _calls, None),
+    ("synchronisation", _slower, False),
+    ("shared-link", _link, False),
+    ("half-duplex", _one_way, True),
 )
 
 

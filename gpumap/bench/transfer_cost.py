@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpumap.bench.breakeven import with_break_evens
 from gpumap.bench.cost_models import fits
-from gpumap.bench.keys import CALLS, HOST, is_call
+from gpumap.bench.keys import CALLS, HOST
 from gpumap.bench.registry import MODEL, BenchmarkSpec, Column, Family
 from gpumap.bench.transfer import CASES, KEY, Params, Transfer
+from gpumap.bench.transfer_causes import copies_explained
 from gpumap.bench.transfer_headline import headline, judged
 from gpumap.bench.workloads import WORKLOADS
 from gpumap.engine.base import OpenDevices, Recipe, Settings
@@ -44,20 +46,11 @@ class CopyRecipe(Recipe):
 
     def complete(self, rows: Sequence[Measurement]) -> Sequence[Measurement]:
         """Return rows with the size from which on each device breaks even."""
-        from gpumap.bench.breakeven import with_break_evens
-
         return with_break_evens(rows, self.settings.confidence)
 
     def fits(self, rows: Iterable[Measurement]) -> tuple[Fit, ...]:
         """Return latency and bandwidth of each kind of copy."""
         return fits(rows, confidence=self.settings.confidence, seed=self.settings.seed)
-
-
-def _explained(rows: Sequence[Measurement]) -> list[Measurement]:
-    from gpumap.bench.transfer_causes import copies_explained  # a shell's TAB loads this module
-
-    calls = any(is_call(row.case) for row in rows)
-    return list(rows) if calls else copies_explained(rows)
 
 
 SPEC = BenchmarkSpec(
@@ -83,5 +76,5 @@ SPEC = BenchmarkSpec(
     how=("memory", "mode"),
     headline=headline,
     claims=judged,
-    explain=_explained,
+    explain=copies_explained,
 )  # fmt: skip
