@@ -26,7 +26,7 @@ from gpumap.app.engines import join
 from gpumap.app.program import Program, several
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.numpy import NumpyBackend
-from gpumap.bench.exchanges import ITEM, Job
+from gpumap.bench.exchanges import ITEM, Exchanging, Job
 from gpumap.bench.process_ranks import Member, ProcessRanks, RankExchange
 from gpumap.comm.engines import engine_of
 from gpumap.engine import stats
@@ -149,7 +149,7 @@ def _timed(way: Callable[[], float]) -> tuple[float, float]:
 
 
 def _ready(ranks: ProcessRanks, job: Job, clock: Clock) -> Series:
-    work = ranks.iteration(job)
+    work = Exchanging(ranks, job)
     work.poison()
     work.queue()
     if not work.check().passed:

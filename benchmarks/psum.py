@@ -21,7 +21,7 @@ from benchmarks import around
 from benchmarks.contest import ROUNDS, Contest, Result, looped, number, sampled, table
 from gpumap.backends.base import Clock, Host
 from gpumap.backends.jax import JaxBackend, psum
-from gpumap.bench.exchanges import ITEM, Job, LocalRanks
+from gpumap.bench.exchanges import ITEM, Exchanging, Job, LocalRanks
 from gpumap.machine.state import Watch
 from gpumap.machine.topology import read
 
@@ -70,7 +70,7 @@ def main() -> int:
     watch = Watch()
     found = []
     for nbytes in SIZES:
-        work = ranks.iteration(Job("native", nbytes // ITEM))
+        work = Exchanging(ranks, Job("native", nbytes // ITEM))
         if not work.check().passed:
             sys.exit(f"{nbytes} bytes: a sum is wrong")
         found.append(_contest(work, nbytes).held(rounds))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from gpumap.app.recording import Draft, Recording
     from gpumap.backends.base import Library
-    from gpumap.bench.allreduce import Ranks
+    from gpumap.bench.exchanges import Ranks
     from gpumap.bench.process_ranks import Maker
     from gpumap.comm.base import ProcessComm
     from gpumap.model import Binding, Plan

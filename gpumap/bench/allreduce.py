@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.bench.exchanges import ITEM, Job
+from gpumap.bench.exchanges import ITEM, Exchanging, Job
 from gpumap.bench.registry import BenchmarkSpec, Column, Family, size_of
 from gpumap.comm.algorithms import bus_factor
 from gpumap.engine.base import Benchmark
@@ -23,18 +23,15 @@ from gpumap.errors import QuestionError
 from gpumap.judge.doubts import about, doubtful, largest
 from gpumap.judge.inconclusive import too_few
 from gpumap.judge.phrases import answer, interval, value
-from gpumap.model import Binding, Case, Group, Plan, Reason, Work, replace
+from gpumap.model import Binding, Case, Group, Plan, Work, replace
 from gpumap.units import amount, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.bench.exchanges import LocalRanks
-    from gpumap.bench.process_ranks import ProcessRanks
+    from gpumap.bench.exchanges import Ranks
     from gpumap.engine.base import Blocks, Figures, Iteration
     from gpumap.model import Headline, Measurement, Param, Report, Role, Samples
-
-    Ranks = LocalRanks | ProcessRanks  # the devices of a process, or processes
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring")
@@ -78,7 +75,8 @@ class AllReduce(Benchmark):
 
     def iteration(self, case: Case) -> Iteration:
         """Return a case's exchange."""
-        return self._ranks.iteration(job_of(case))
+        job = job_of(case)
+        return Exchanging(self._ranks, job).played(job.nbytes)
 
     def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
         """Return time, algorithm and bus bandwidth, and what a case gains over its reference."""
@@ -122,18 +120,10 @@ def _algorithms(
     for name in params.algorithms or ranks.algorithms:
         role: Role = "host" if name == "host" else "measured"
         case = Case(KEY, name, every, tuple(bindings), Work(), role=role)
-        skip = _lacking(name, ranks) or ranks.skip(job_of(case))
+        skip = ranks.skip(job_of(case))
         yield replace(case, skip=skip, against=native if skip is None else None)
         if name == _NATIVE and skip is None:
             native = case.id
-
-
-def _lacking(name: str, ranks: Ranks) -> Reason | None:
-    """Return why a requested algorithm is not there, if it is not."""
-    if name in ranks.algorithms:
-        return None
-    where = "mpi, torch, nccl or psum" if name == _NATIVE else "local, mpi or torch"
-    return Reason("unsupported", f"{name} is there with --comm {where} only")
 
 
 def _title(case: Case) -> str:

@@ -1,10 +1,10 @@
 """Exchanges of `bench allreduce`: jobs, data and checks, and those between devices of one process.
 
 Each leaves every rank with the sum over all ranks, and each rank's is compared. Rank r gives
-1 + (i + 17 r) mod m as its element i, m a prime: no sum of these has a rounding, and an element
-that came twice, not at all or to another place shows. An exchange works in place, so that a second
-one adds up sums; only the first one after the data were put there is compared, and all that follow
-may run over: their time is the same.
+1 + (i + 17 r) mod 1021 as its element i: no sum of these has a rounding, and an element that
+came twice, not at all or to another place shows. An exchange works in place, so that a second one
+adds up sums; only the first one after the data were put there is compared, and all that follow may
+run over: their time is the same.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     Command = Callable[..., list[Any]]  # lets every rank do something, and returns their answers
 
 ITEM = 4  # bytes of an element, a float32
-_EXACT = 1 << 24  # whole numbers up to here have no rounding
-_PRIMES = (1021, 509, 251, 127, 61, 31, 13, 7, 3)
+_MODULUS = 1021  # a prime: sums over up to 16,432 ranks are below 2**24, and have no rounding
 _RANK_SHIFT = 17  # elements by which a rank's data are shifted
 
 
@@ -50,17 +49,15 @@ class Job(NamedTuple):
         return self
 
 
-def crafted(rank: int, ranks: int, length: int) -> Array:
+def crafted(rank: int, length: int) -> Array:
     """Return what a rank gives: float32, shape (length,)."""
-    m = _modulus(ranks)
-    cycle = (1 + (np.arange(m) + _RANK_SHIFT * rank) % m).astype(np.float32)
+    cycle = (1 + (np.arange(_MODULUS) + _RANK_SHIFT * rank) % _MODULUS).astype(np.float32)
     return np.resize(cycle, length)
 
 
 def exact_sum(ranks: int, length: int) -> Array:
     """Return the sum of what all ranks give, exactly."""
-    m = _modulus(ranks)
-    cycle = sum(crafted(rank, ranks, m) for rank in range(ranks))
+    cycle = sum(crafted(rank, _MODULUS) for rank in range(ranks))
     return np.resize(cycle, length)
 
 
@@ -71,29 +68,44 @@ def exact(actual: Array, expected: Array) -> Check:
     return compared(expected.nbytes, first)
 
 
-def _modulus(ranks: int) -> int:
-    return next((prime for prime in _PRIMES if prime * ranks <= _EXACT), 1)
+class Ranks:
+    """What something is measured between: the devices of this process, or processes."""
 
-
-class Local:
-    """The devices of this process, between which something is measured."""
+    comm: str  # who carries, as a row has it
+    algorithms: tuple[str, ...]  # of an exchange
+    shortest = COMPARABLE  # seconds of a sample
 
     def local_bindings(self, bindings: Iterable[Binding]) -> Iterable[Binding]:
-        """Return all bindings."""
+        """Return the bindings whose memory is on this machine."""
         return bindings
 
-    def without_kernels(self, sessions: Iterable[Session]) -> Reason | None:
-        """Return why these sessions cannot add up what others send, or train."""
-        lacking = [s.device.backend for s in sessions if "kernels" not in s.features]
-        text = f"{lacking[0]} runs no kernels of gpumap's" if lacking else ""
-        return Reason("unsupported", text) if lacking else None
+    def skip(self, what: Any) -> Reason | None:  # noqa: ARG002 - the contract's
+        """Return why something cannot be done; None where it can, or says so itself."""
+        return None
+
+    def begin(self) -> None:
+        """Release what no iteration holds."""
+
+    def sessions(self, job: Any) -> Sequence[Session]:  # noqa: ARG002 - the contract's
+        """Return those that may not be done when a command is; processes wait for theirs."""
+        return ()
+
+    def command(self, job: Any) -> Command:
+        """Take memory for a job on every rank; return what lets all of them do something."""
+        raise NotImplementedError
 
 
-class LocalRanks(Local):
+def without_kernels(sessions: Iterable[Session]) -> Reason | None:
+    """Return why these sessions cannot add up what others send, or train."""
+    lacking = [s.device.backend for s in sessions if "kernels" not in s.features]
+    text = f"{lacking[0]} runs no kernels of gpumap's" if lacking else ""
+    return Reason("unsupported", text) if lacking else None
+
+
+class LocalRanks(Ranks):
     """The sessions of a map as ranks."""
 
     algorithms: tuple[str, ...] = ("host", "ring")
-    shortest = COMPARABLE  # seconds of a sample
 
     def __init__(
         self, sessions: Sequence[Session], library: Library | None = None, *, comm: str = "local"
@@ -105,16 +117,32 @@ class LocalRanks(Local):
 
     def skip(self, job: Job) -> Reason | None:
         """Return why a job cannot be done here."""
-        return self.without_kernels(self._sessions) if job.algorithm == "ring" else None
+        if job.algorithm not in self.algorithms:
+            native = job.algorithm == "native"
+            where = "mpi, torch, nccl or psum" if native else "local, mpi or torch"
+            return Reason("unsupported", f"{job.algorithm} is there with --comm {where} only")
+        return without_kernels(self._sessions) if job.algorithm == "ring" else None
 
-    def begin(self) -> None:
-        """Release nothing: all buffers belong to an iteration."""
+    def sessions(self, job: Job) -> Sequence[Session]:  # noqa: ARG002 - the contract's
+        """Return those of all ranks."""
+        return self._sessions
 
-    def iteration(self, job: Job) -> Iteration:
-        """Return a job's iteration."""
-        make = self._library or partial(exchange, job.algorithm)
-        work = LocalIteration(job, self._sessions, make)
-        return played(work, self._sessions[0], job.nbytes)
+    def command(self, job: Job) -> Command:
+        """Take memory for a job on each session; return what does something with all of them."""
+        size = len(self._sessions)
+        ranks = [Summand(s, rank, size, job.length) for rank, s in enumerate(self._sessions)]
+        buffers = [rank.buffer for rank in ranks]
+        if is_hollow(self._sessions[0], job.nbytes):  # what has no data
+            for buffer in buffers:
+                put(hollow_array(buffer.shape), buffer)
+        run = (self._library or partial(exchange, job.algorithm))(buffers)
+
+        def command(name: str, *arguments: int) -> list[Any]:
+            if name == "run":  # from one thread; how its copies go
+                return sorted(run(*arguments))
+            return [getattr(rank, name)() for rank in ranks]
+
+        return command
 
 
 class Summand:
@@ -127,7 +155,7 @@ class Summand:
 
     def poison(self) -> None:
         """Put this rank's own data where the next sum is to be."""
-        put(crafted(self._rank, self._ranks, self._length), self.buffer)
+        put(crafted(self._rank, self._length), self.buffer)
 
     def check(self) -> Check:
         """Return whether this rank has the sum."""
@@ -136,23 +164,36 @@ class Summand:
         return exact(found, exact_sum(self._ranks, self._length))
 
 
-class Exchanging(Iteration):
-    """An exchange on all ranks: `command` lets each of them do something, and answer."""
+class Commanded(Iteration):
+    """An iteration on all ranks: each of them does what is commanded, and answers."""
+
+    def __init__(self, ranks: Ranks, job: Any) -> None:
+        """Take memory on every rank; raises OutOfMemory, Unsupported."""
+        self._command, self.sessions = ranks.command(job), ranks.sessions(job)
+
+    def poison(self) -> None:
+        """Let each rank make its destination wrong."""
+        self._command("poison")
+
+    def played(self, nbytes: int) -> Iteration:
+        """Return what is measured of it; what processes exchange is on the host, and real."""
+        return played(self, self.sessions[0], nbytes) if self.sessions else self
+
+
+class Exchanging(Commanded):
+    """An exchange on all ranks."""
 
     marked = False  # a call is a message to each rank, which takes as long as a small exchange
-
-    def __init__(self, command: Command) -> None:
-        self._command = command
-        self._since = 0  # exchanges since the data were put there
+    _since = 0  # exchanges since the data were put there
 
     def poison(self) -> None:
         """Put each rank's own data where the next sum is to be."""
-        self._command("poison")
+        super().poison()
         self._since = 0
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
         """Exchange `iterations` times."""
-        self._command("run", iterations)
+        self.route = "+".join(self._command("run", iterations)) or None
         self._since += iterations
 
     def check(self) -> Check:
@@ -163,25 +204,3 @@ class Exchanging(Iteration):
             self.finish()
         checks: list[Check] = self._command("check")
         return reduce(worse, checks)
-
-
-class LocalIteration(Exchanging):
-    """An exchange between the devices of a process, queued from one thread."""
-
-    def __init__(self, job: Job, sessions: Sequence[Session], make: Library) -> None:
-        """Take memory on each session; `make` makes an exchange of a buffer of each."""
-        size = len(sessions)
-        ranks = [Summand(s, rank, size, job.length) for rank, s in enumerate(sessions)]
-        super().__init__(lambda name, *_: [getattr(rank, name)() for rank in ranks])
-        self.sessions = sessions
-        buffers = [rank.buffer for rank in ranks]
-        if is_hollow(sessions[0], job.nbytes):  # what has no data
-            for buffer in buffers:
-                put(hollow_array(buffer.shape), buffer)
-        self._exchange = make(buffers)
-
-    def queue(self, events: Events | None = None, iterations: int = 1) -> None:  # noqa: ARG002 - timed by the host
-        """Queue the exchange `iterations` times."""
-        routes = self._exchange(iterations)
-        self._since += iterations
-        self.route = "+".join(sorted(routes)) or None

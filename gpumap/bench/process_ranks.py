@@ -13,7 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpumap.bench.exchanges import Exchanging, Summand
+from gpumap.bench.exchanges import Ranks, Summand
 from gpumap.dtypes import np
 from gpumap.errors import AbsentError, Diagnostic, GpumapError, OutOfMemory
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
     from gpumap.bench.exchanges import Command, Job
     from gpumap.comm.base import ProcessComm
-    from gpumap.model import Binding, Rank, Reason
+    from gpumap.model import Binding, Rank
 
     # makes a rank's work for a job, collectively
     Maker = Callable[[Any, ProcessComm, Session], Any]
@@ -130,7 +130,7 @@ class Member:
         return [mine, *every[1:]]  # what rank 0 answers may be large, and is here
 
 
-class ProcessRanks:
+class ProcessRanks(Ranks):
     """Rank 0's view of all ranks."""
 
     algorithms = ("native", "host", "ring")
@@ -161,24 +161,16 @@ class ProcessRanks:
         """Return the bindings whose memory is on this machine."""
         return [binding for binding in bindings if binding.name in self._here]
 
-    def skip(self, work: Any) -> Reason | None:  # noqa: ARG002 - the contract's
-        """Return None: the engine carries, and a device that cannot train says so itself."""
-        return None
-
     def begin(self) -> None:
         """Release the buffers of every rank."""
         self._results("begin", 0)
 
-    def iteration(self, job: Job) -> Exchanging:
-        """Take memory on every rank; raises OutOfMemory, by the name of the rank."""
-        return Exchanging(self.command(job))
-
-    def sessions(self, job: Any) -> Sequence[Session]:  # noqa: ARG002 - the contract's
-        """Return none: a command that works ends when its devices are done."""
-        return ()
-
     def command(self, job: Any) -> Command:
-        """Take memory for a job on every rank; return what lets all of them do something."""
+        """Take memory for a job on every rank; return what lets all of them do something.
+
+        Raises:
+            OutOfMemory: a rank has no room, by its name.
+        """
         self._made += 1
         number = self._made
         self._results("make", 0, number, job.spec)

@@ -26,7 +26,6 @@ from gpumap.comm.local import LIBRARIES
 from gpumap.engine import stats
 from gpumap.engine.base import COMPARABLE, Benchmark
 from gpumap.engine.estimates import per_time, ratio, time_of
-from gpumap.engine.verify import played
 from gpumap.errors import QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.training.jobs import Params, Spec, job_of
@@ -37,13 +36,10 @@ from gpumap.training.steps import diverged, held_out
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from gpumap.bench.process_ranks import ProcessRanks
-    from gpumap.bench.train_workers import LocalWorkers
+    from gpumap.bench.exchanges import Ranks
     from gpumap.engine.base import Blocks, Figures, Iteration
     from gpumap.model import Param, Samples
     from gpumap.training.jobs import Job
-
-    Workers = LocalWorkers | ProcessRanks
 
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
@@ -59,7 +55,7 @@ def counts(names: int) -> list[int]:
     return [*powers, names]
 
 
-def plan(bindings: Sequence[Binding], workers: Workers, params: Params) -> Plan:
+def plan(bindings: Sequence[Binding], workers: Ranks, params: Params) -> Plan:
     """Return the group of the network."""
     network = params.network
     about = [f"network {network.name}: {network.parameters:,} parameters, {params.optimizer}"]
@@ -74,7 +70,7 @@ class Train(Benchmark):
     key = KEY
     work = "split"
 
-    def __init__(self, bindings: Sequence[Binding], workers: Workers, params: Params) -> None:
+    def __init__(self, bindings: Sequence[Binding], workers: Ranks, params: Params) -> None:
         if params.split == "weighted":
             params = replace(params, rates=_rates(bindings, workers, params))
             _check_parts(bindings, params)
@@ -95,9 +91,7 @@ class Train(Benchmark):
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
         training.steps = int(case.params["steps"])
-        if not training.sessions:  # what ranks exchange is on the host, and real
-            return training
-        return played(training, training.sessions[0], ITEM * job.network.parameters)
+        return training.played(ITEM * job.network.parameters)
 
     def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
         """Return time, examples per second, phases, and what devices gain over one."""
@@ -190,7 +184,7 @@ def _check_parts(bindings: Sequence[Binding], params: Params) -> None:
             raise QuestionError(message, f"take a larger batch, or leave {name} out of the map")
 
 
-def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tuple[float, ...]:
+def _rates(bindings: Sequence[Binding], workers: Ranks, params: Params) -> tuple[float, ...]:
     """Measure the examples per second of each device, all computing."""
     if len(bindings) == 1 or workers.skip(bindings) is not None:
         return ()
@@ -207,7 +201,7 @@ def _rates(bindings: Sequence[Binding], workers: Workers, params: Params) -> tup
     return tuple(count / seconds for count, seconds in zip(counts, spent, strict=True))
 
 
-def _group(bindings: Sequence[Binding], workers: Workers, params: Params) -> Group:
+def _group(bindings: Sequence[Binding], workers: Ranks, params: Params) -> Group:
     """Return the cases: whole steps on one device and on all matter most.
 
     What is to be learned is learned by every step, however long that takes.
@@ -221,7 +215,7 @@ def _group(bindings: Sequence[Binding], workers: Workers, params: Params) -> Gro
     return Group(cases, name, tuple((index,) for index in order), COMPARABLE, first=len(first))
 
 
-def _cases(bindings: Sequence[Binding], workers: Workers, params: Params) -> Iterator[Case]:
+def _cases(bindings: Sequence[Binding], workers: Ranks, params: Params) -> Iterator[Case]:
     references: dict[str, str] = {}
     for count in counts(len(bindings)):
         used = tuple(bindings[:count])
@@ -238,7 +232,7 @@ def _cases(bindings: Sequence[Binding], workers: Workers, params: Params) -> Ite
 
 
 def _requested_cases(
-    params: Params, workers: Workers, count: int
+    params: Params, workers: Ranks, count: int
 ) -> Iterator[tuple[str, dict[str, Param]]]:
     """Yield each case on so many devices; on one no rule exchanges anything, and one row does."""
     keys: dict[str, Param] = {
@@ -279,7 +273,7 @@ def _phases(
     return phases
 
 
-def _memory(bindings: Sequence[Binding], workers: Workers, params: Params) -> dict[str, int]:
+def _memory(bindings: Sequence[Binding], workers: Ranks, params: Params) -> dict[str, int]:
     """Return the bytes that the network takes, by device id, and on the host.
 
     A worker has its replica, what the optimizer remembers and room for an exchange, which takes no

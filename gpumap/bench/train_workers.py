@@ -11,10 +11,9 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 from gpumap.backends.base import Clock
-from gpumap.bench.exchanges import Local
+from gpumap.bench.exchanges import Commanded, Ranks, without_kernels
+from gpumap.comm import threads
 from gpumap.comm.local import exchange
-from gpumap.comm.threads import Ranks
-from gpumap.engine.base import Iteration
 from gpumap.engine.verify import HOLDS, is_hollow, judged, lighten, worse
 from gpumap.model import replace
 from gpumap.model.measurements import PHASES
@@ -29,29 +28,21 @@ if TYPE_CHECKING:
 
     from gpumap.backends.base import Buffer, Exchange, Library, Session
     from gpumap.bench.exchanges import Command
-    from gpumap.bench.process_ranks import ProcessRanks
     from gpumap.comm.base import ProcessComm
-    from gpumap.comm.threads import Threads
     from gpumap.dtypes import Array
     from gpumap.engine.base import Events
     from gpumap.model import Binding, Check, Reason
     from gpumap.training.jobs import Job, Params, Spec
 
 
-class Training(Iteration):
-    """All ranks of a training; an iteration is `steps` of them."""
+class Training(Commanded):
+    """All ranks of a training; an iteration is `steps` of them.
+
+    To poison it resets to the initial parameters.
+    """
 
     phased = True
     steps = 1
-
-    def __init__(self, workers: LocalWorkers | ProcessRanks, job: Job) -> None:
-        """Take memory on every worker; raises OutOfMemory, Unsupported."""
-        self._command = workers.command(job)
-        self.sessions = workers.sessions(job)
-
-    def poison(self) -> None:
-        """Reset to the initial parameters."""
-        self._command("poison")
 
     def queue(self, events: Events | None = None, iterations: int = 1) -> None:
         """Take the steps of `iterations`; with `events` a new account of the phases begins."""
@@ -92,7 +83,7 @@ class Training(Iteration):
 # --- the devices of this process
 
 
-class LocalWorkers(Local):
+class LocalWorkers(Ranks):
     """A worker for each session; several trainings of one group share them, one after the other."""
 
     def __init__(
@@ -110,7 +101,7 @@ class LocalWorkers(Local):
     def skip(self, bindings: Sequence[Binding]) -> Reason | None:
         """Return why they cannot train."""
         opened = [self._sessions[b.name] for b in bindings if b.name in self._sessions]
-        return self.without_kernels(opened)
+        return without_kernels(opened)
 
     def begin(self) -> None:
         """Release the buffers of earlier trainings."""
@@ -124,10 +115,10 @@ class LocalWorkers(Local):
         """Take memory for a job on every worker; return what lets all of them do something."""
         clock = self._clock
         workers = [self._worker(name, job) for name in job.spec.names]
-        ranks = Ranks(len(workers), self._join, clock)
+        ranks = threads.Ranks(len(workers), self._join, clock)
         job = replace(job, hollow=is_hollow(workers[0].session, _nbytes(job)))
 
-        def make(comm: Threads) -> RankTraining:
+        def make(comm: threads.Threads) -> RankTraining:
             worker, number = workers[comm.rank], comm.rank
             label = f"{worker.name} (worker {number}, {worker.session.device.ref})"
             return RankTraining(job, comm, worker, clock, label)

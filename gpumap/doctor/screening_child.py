@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.backends.probe import answering
-from gpumap.bench.exchanges import ITEM, Job, LocalRanks
+from gpumap.bench.exchanges import ITEM, Exchanging, Job, LocalRanks
 from gpumap.bench.verified_copies import HostCopy, PairCopy
 from gpumap.doctor.at_once import at_once
 from gpumap.doctor.costs import costs, setup
@@ -278,7 +278,7 @@ def _summed(every: Sequence[UsedDevice]) -> Found:
 
         with suppress(Unsupported):  # it is not installed
             library, algorithm = nccl(sessions), "native"
-    work = LocalRanks(sessions, library).iteration(Job(algorithm, COPY // ITEM))
+    work = Exchanging(LocalRanks(sessions, library), Job(algorithm, COPY // ITEM))
     code, text, figures = copied(work, COPY, every[0])
     return code, text if code else f"{algorithm}: the sum is right on each device", figures
 

@@ -1,5 +1,7 @@
 """The exchange between devices: its data, its plan, its figures, and what a wrong sum is."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from buffers import verified
@@ -20,7 +22,7 @@ from gpumap.model import replace
 @given(st.integers(1, 64), st.integers(0, 3000))
 def test_no_order_of_adding_has_a_rounding(ranks, length):
     """Every partial sum is a whole number that float32 has exactly."""
-    every = [crafted(rank, ranks, length) for rank in range(ranks)]
+    every = [crafted(rank, length) for rank in range(ranks)]
     for order in (every, reversed(every)):
         total = sum(order, start=np.zeros(length, np.float32))
         np.testing.assert_array_equal(total, exact_sum(ranks, length))
@@ -30,7 +32,7 @@ def test_no_order_of_adding_has_a_rounding(ranks, length):
 def test_each_rank_gives_something_else(ranks):
     """A part that is missing, twice or one place off changes the sum; the first is named."""
     expected = exact_sum(ranks, 4099)
-    every = [crafted(rank, ranks, 4099) for rank in range(ranks)]
+    every = [crafted(rank, 4099) for rank in range(ranks)]
     for rank in range(ranks):
         assert not exact(expected - every[rank], expected).passed
         assert not exact(expected - every[rank] + every[rank - 1], expected).passed
@@ -49,14 +51,15 @@ def test_an_exchange_is_verified(monkeypatch, name, length):
     Sums of sums tell nothing: a check after many iterations exchanges anew.
     """
     sessions = list(world(gpu(0), gpu(1), gpu(2)).sessions.values())
-    work = LocalRanks(sessions).iteration(Job(name, length))
+    work = Exchanging(LocalRanks(sessions), Job(name, length))
     work.queue(iterations=300)
     assert verified(work).passed
     work.queue(iterations=300)
     work.finish()
     assert work.check().passed
     work.poison()
-    monkeypatch.setattr(work, "_exchange", lambda _: frozenset())
+    command = work._command
+    monkeypatch.setattr(work, "_command", lambda name, *_: [] if name == "run" else command(name))
     work.queue()
     assert not work.check().passed
 
@@ -87,6 +90,12 @@ def test_a_plan_of_skipped_rows_is_refused():
 def test_a_sample_is_one_command_to_the_ranks():
     """Each is a message to all of them, and takes as long as a small exchange; one warms up."""
     commands = []
-    work = Exchanging(lambda *command: commands.append(command))
+
+    def noted(*command):
+        commands.append(command)
+        return []
+
+    ranks = SimpleNamespace(command=lambda _: noted, sessions=tuple)
+    work = Exchanging(ranks, ())
     sample(Series(work, iterations_per_sample=5), Clock())
     assert commands == [("run", 1), ("run", 5)]

@@ -4,7 +4,7 @@ import pytest
 from worlds import gpu, world
 
 from gpumap.bench import process_ranks
-from gpumap.bench.exchanges import Job
+from gpumap.bench.exchanges import Exchanging, Job
 from gpumap.bench.process_ranks import Member, ProcessRanks, RankExchange
 from gpumap.comm.base import ProcessComm
 from gpumap.errors import AbsentError, DeviceError, DeviceLost
@@ -58,7 +58,7 @@ def test_a_device_that_cannot_be_opened_is_named_by_its_rank():
     ranks.open()
     session.empty = lost
     with pytest.raises(DeviceError) as made:
-        ranks.iteration(Job("ring", 10))
+        Exchanging(ranks, Job("ring", 10))
     assert [str(e.value) for e in (opened, made)] == ["x/? (rank 0, process 100): gone"] * 2
 
 
@@ -66,7 +66,7 @@ def test_no_command_follows_one_that_was_broken_off():
     """The other ranks are still in it: they would take the next one for a part of it."""
     ranks, comm, session = lead()
     ranks.open()
-    work = ranks.iteration(Job("ring", 10))
+    work = Exchanging(ranks, Job("ring", 10))
     work.poison()
     session.download = lost
     with pytest.raises(DeviceLost):
