@@ -137,14 +137,14 @@ class BenchmarkRun:
 
     def measure(self, turn: Turn, benchmark: Benchmark, clock: Clock, gpus: Gpus) -> None:
         """Measure the rows within what is left of the budget."""
-        from gpumap.bench.causes import explaining
+        from gpumap.bench.causes import with_causes
         from gpumap.engine.runner import Runner
 
         budget = self._budget(turn, clock)
         others = self._draft.before.others if self._draft.before else None
         neighbours = Neighbours(ours=turn.ours, before=others)
         around = Around if clock.scripted else neighbours.read
-        settings, explain = self._settings_of(budget, clock), explaining(benchmark.key)
+        settings, explain = self._settings_of(budget, clock), partial(with_causes, benchmark.key)
         runner = Runner(benchmark, clock, settings, around, gpus.throttled, explain)
         measured = self._draft.measured[-1] = Measuring(runner, benchmark.plan)
         self._record.progress.doing = "measuring"

@@ -8,17 +8,13 @@ from gpumap.bench.registry import find
 from gpumap.judge.bottlenecks import explained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from gpumap.model import Measurement
 
 
-def explaining(bench: str) -> Callable[[Sequence[Measurement]], list[Measurement]]:
-    """Return what gives the rows of a group of a benchmark their causes."""
+def with_causes(bench: str, rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows of a group of a benchmark, with their causes."""
     spec = find(bench)
-
-    def explain(rows: Sequence[Measurement]) -> list[Measurement]:
-        found = explained(rows, products=spec.products)
-        return spec.explain(found) if spec.explain else found
-
-    return explain
+    found = explained(rows, products=spec.products)
+    return spec.explain(found) if spec.explain else found

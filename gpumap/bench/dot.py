@@ -206,10 +206,9 @@ class DotRecipe(ReferenceRecipe):
 
     def __init__(self, settings: Settings, *, size: str, dtype: str, **others: Any) -> None:
         super().__init__(settings, **others)
-        self.dtype: Any
-        (self.dtype,) = chosen(dtype, DTYPES, "element type", "--dtype", most=1)
+        (arithmetic,) = chosen(dtype, DTYPES, "element type", "--dtype", most=1)
         self.only_judged = self.cases is None  # else exactly what is requested
-        self.params = Params(squares(size), self.dtype, self.cases or CASES, settings.seed)
+        self.params = Params(squares(size), arithmetic, self.cases or CASES, settings.seed)
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return the plan by the reference that is named, or by the first name."""
@@ -222,7 +221,7 @@ class DotRecipe(ReferenceRecipe):
     def benchmark(self, devices: OpenDevices) -> Dot:
         """Return the products on open devices."""
         bindings = devices.bindings
-        check_features(bindings, devices.sessions, self.dtype)
+        check_features(bindings, devices.sessions, self.params.dtype)
         first = self.named(bindings) or self._chosen(devices)
         return Dot(devices, self.params, first)
 

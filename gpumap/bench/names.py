@@ -1,4 +1,4 @@
-"""The name of a map that is the reference of a benchmark."""
+"""What a command line chooses by name: cases, and the name of a map that is their reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReferenceRecipe(Recipe):
-    """A recipe with a reference and cases."""
+    """A recipe with cases, and a reference where they have one."""
 
     every: tuple[str, ...]  # case
 

@@ -78,7 +78,7 @@ class Train(Benchmark):
         self.divided = divided(bindings, params)  # how a batch is split
         self._workers, self._params = workers, params
         self._all = len(bindings)
-        self._learned: dict[str, dict[str, float | None]] = {}
+        self._learned: dict[str, dict[str, Estimate]] = {}
 
     def begin(self, group: Group) -> None:  # noqa: ARG002 - the contract's
         """Release the buffers of the group before."""
@@ -123,11 +123,10 @@ class Train(Benchmark):
         if not isfinite(loss or 0.0):  # of numbers that are too large
             first = case.bindings[0]
             raise diverged(f"{first.name} (worker 0, {first.device.ref})")
-        self._learned[case.id] = {
-            "loss": loss,
-            "accuracy": held_out(job, learned, "accuracy"),
-            "epochs": steps * job.batch / job.data.count,
-        }
+        accuracy, epochs = held_out(job, learned, "accuracy"), steps * job.batch / job.data.count
+        known = {"loss": loss, "accuracy": accuracy, "epochs": epochs}
+        exact = {name: Estimate.exact(x) for name, x in known.items() if x is not None}
+        self._learned[case.id] = exact
 
     def _figures(self, case: Case, samples: Samples, confidence: float) -> dict[str, Estimate]:
         batch, time = _examples(case), time_of(samples, confidence)
@@ -135,10 +134,7 @@ class Train(Benchmark):
         if case.work.operations:
             metrics["rate"] = per_time(case.work.operations, time, "FLOP/s")
         metrics |= _phases(samples, time, PER / batch, confidence)
-        learned = self._learned.get(case.id, {})
-        return metrics | {
-            name: Estimate.exact(x, "1") for name, x in learned.items() if x is not None
-        }
+        return metrics | self._learned.get(case.id, {})
 
 
 def _examples(case: Case) -> int:

@@ -9,7 +9,7 @@ from gpumap.bench.registry import Column
 from gpumap.figures import spread
 from gpumap.judge.doubts import about, doubtful, single_device
 from gpumap.judge.inconclusive import ENOUGH
-from gpumap.judge.phrases import answer, interval, percent, value
+from gpumap.judge.phrases import answer, interval, percent, texts, value
 from gpumap.model import Estimate
 from gpumap.model.measurements import PHASES
 from gpumap.text import middle
@@ -100,12 +100,6 @@ COLUMNS = (
 
 # --- headline
 
-_WHY = {
-    "comm": "Exchanging gradients takes",
-    "sync": "Waiting for the slowest device takes",
-    "input": "Making batches takes",
-    "transfer": "Copying batches takes",
-}
 _MAIN = 0.1  # of a step: less is no cause
 
 
@@ -144,13 +138,14 @@ def _known_gain(gain: Estimate | None) -> float:
 def _why(row: Measurement) -> str:
     """Return what takes most of a step beside computing, where its interval leaves no doubt."""
     known = {name: row.metrics[name] for name in PHASES if name in row.metrics}
+    words = texts("phases")
     whole = sum(figure.value for figure in known.values())
     shares = {
         name: known[name].value / whole
-        for name in _WHY
+        for name in words
         if name in known and known[name].has_interval and known[name].low > 0.0 < whole
     }
     main = max(shares, key=lambda name: shares[name], default=None)
     if main is None or shares[main] < _MAIN:
         return "Cause not identified"
-    return f"{_WHY[main]} {percent(shares[main])} of a step"
+    return f"{words[main]} {percent(shares[main])} of a step"

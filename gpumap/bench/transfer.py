@@ -75,9 +75,8 @@ def plan(bindings: Sequence[Binding], sessions: Mapping[str, Session], params: P
     """Return a group for each size, one for the sweep, and one for the calls."""
     able = _able(bindings, sessions)
     groups = [_group(able, size, params) for size in params.sizes]
-    if params.sweep:
-        sweep = tuple(_sweep_cases(able, params))
-        groups.append(Group(sweep, LADDER, _spread(sweep), extra=True))
+    sweep = tuple(_sweep_cases(able, params))
+    groups.append(Group(sweep, LADDER, _spread(sweep), extra=True))
     groups.append(calls_of(bindings, [WORKLOADS[key] for key in params.workloads]))
     found = sorted((group for group in groups if group.cases), key=lambda group: group.insists)
     return replace(needs(bindings, params, sessions), groups=tuple(found))

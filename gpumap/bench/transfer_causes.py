@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.bench.keys import CopyKey
-from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, contended, seconds
+from gpumap.judge.bottlenecks import MAIN, SLOWER, Concurrent, Finding, contended, seconds
 from gpumap.judge.inconclusive import ENOUGH, too_few
 from gpumap.model import Estimate, Explanation, replace
 from gpumap.units import time_of
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from gpumap.model import Binding, Cause, Measurement
 
     Isolated = Mapping[tuple[str | int, ...], Measurement]
-    Finding = tuple[str, dict[str, Estimate]]
 
 _MOVING = 0.5  # of a copy's time: with less, it is not the bytes that take it
 

@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING
 from gpumap.bench.breakeven import with_break_evens
 from gpumap.bench.cost_models import fits
 from gpumap.bench.keys import CALLS, HOST
+from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import MODEL, BenchmarkSpec, Column, Family
 from gpumap.bench.transfer import CASES, KEY, Params, Transfer
 from gpumap.bench.transfer_causes import copies_explained
 from gpumap.bench.transfer_headline import headline, judged
 from gpumap.bench.workloads import WORKLOADS
-from gpumap.engine.base import OpenDevices, Recipe, Settings
 from gpumap.engine.sizes import transfers
 from gpumap.errors import QuestionError
 from gpumap.model import replace
-from gpumap.text import chosen
 from gpumap.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from gpumap.engine.base import OpenDevices, Settings
     from gpumap.model import Fit, Measurement
 
 
-class CopyRecipe(Recipe):
+class CopyRecipe(ReferenceRecipe):
     """Recipe of `transfer-cost`."""
 
+    every = CASES
+
     def __init__(self, settings: Settings, *, sizes: str, cases: str | None, model: bool) -> None:
-        super().__init__(settings)
-        if cases is not None:
-            self.cases = chosen(cases, CASES, "case", "--cases")
+        super().__init__(settings, cases=cases, reference=None)
         calls = [case for case in self.cases or () if case in WORKLOADS]
         if not model and calls:
             which = " and ".join(calls)

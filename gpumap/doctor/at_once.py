@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.bench.causes import explaining
+from gpumap.bench.causes import with_causes
 from gpumap.bench.dot import Dot, Params
 from gpumap.engine.base import OpenDevices, Settings
 from gpumap.engine.runner import Runner
@@ -34,7 +35,8 @@ def at_once(every: Sequence[UsedDevice], size: int, seconds: float) -> Found:
     benchmark = Dot(devices, params, bindings[0])
     around = Around if scripted else Neighbours().read
     settings = Settings(seconds, seconds, blocks=_SCRIPTED if scripted else _BLOCKS)
-    runner = Runner(benchmark, clock, settings, around, explain=explaining(benchmark.key))
+    explain = partial(with_causes, benchmark.key)
+    runner = Runner(benchmark, clock, settings, around, explain=explain)
     return _judged(runner.run())
 
 

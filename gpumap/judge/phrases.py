@@ -37,7 +37,7 @@ _DEFAULT = 12  # seconds of budget, that of the quickest benchmark: less seldom 
 
 @cache
 def texts(of: str) -> Mapping[str, str]:
-    """Return texts by their codes: `limits`, `unseen` of programs, `causes` and `reasons`."""
+    """Return texts by code: `limits`, `unseen` of programs, `causes`, `phases`, `reasons`."""
     return shipped("gpumap.judge", "texts.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
 
 

@@ -6,7 +6,7 @@ from copy_rows import core, exactly, gpu
 from tables import table
 
 from gpumap import model
-from gpumap.bench.causes import explaining
+from gpumap.bench.causes import with_causes
 from gpumap.model import replace
 
 N = 20
@@ -65,7 +65,7 @@ def slow(time, spans=(), *, devices="cores", solo=(1, 1), ideal=2.0, fetch=None,
 
 
 def cause(rows):
-    found = explaining(rows[0].case.bench)(rows)
+    found = with_causes(rows[0].case.bench, rows)
     assert all(each.explanation is None for each in found[:-1])
     assert [each.case for each in found] == [each.case for each in rows]
     return found[-1].explanation
@@ -101,7 +101,7 @@ def beside(host, *, high=0.9):
         model.Measurement(mine, "ok", metrics={"time": exactly(2e-3, "s"), **gain}),
         model.Measurement(theirs, "ok", metrics={"time": exactly(host, "s")}),
     ]
-    return explaining(rows[0].case.bench)(rows)
+    return with_causes(rows[0].case.bench, rows)
 
 
 @pytest.mark.parametrize("place", [0, 1, -1])
@@ -112,7 +112,7 @@ def test_under_six_samples_are_no_ground_for_a_cause(place):
         if n < 6:
             for each in (rows, bare):
                 each[place] = replace(each[place], metrics=thin(each[place].metrics))
-        causes = cause(rows), explaining(bare[0].case.bench)(bare)[0].explanation
+        causes = cause(rows), with_causes(bare[0].case.bench, bare)[0].explanation
         assert tuple(getattr(each, "cause", None) for each in causes) == found
 
 
