@@ -23,7 +23,7 @@ from gpumap.bench.cost_models import HELD_BACK
 from gpumap.bench.keys import LADDER, is_call
 from gpumap.bench.link_limit import limit as link_limit
 from gpumap.bench.transfer_headline import is_plain
-from gpumap.bench.verified_copies import BothWays, Buffers, BufferSlice, HostCopy, PairCopy
+from gpumap.bench.verified_copies import BothWays, Buffers, HostCopy, PairCopy
 from gpumap.bench.workloads import LARGEST, WORKLOADS
 from gpumap.engine.base import Benchmark, Iteration, OpenDevices
 from gpumap.engine.estimates import gains, per_time, time_of
@@ -173,7 +173,7 @@ class Transfer(Benchmark):
             return None
         return link_limit((b.device for b in case.bindings), 2 if case.name == "bidir" else 1)
 
-    def _slice(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> BufferSlice:
+    def _slice(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> Buffers:
         kind: Any = memory
         key = (name, f"{memory} back" if back else memory)
         if key not in self._buffers:

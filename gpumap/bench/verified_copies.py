@@ -14,6 +14,7 @@ again, so it is proved first.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +97,7 @@ class Copies(Iteration):
 class HostCopy(Copies):
     """Copies between the host and one or more devices, in one direction."""
 
-    def __init__(self, slices: Sequence[BufferSlice], direction: str, *, sync: bool) -> None:
+    def __init__(self, slices: Sequence[Buffers], direction: str, *, sync: bool) -> None:
         super().__init__([each.session for each in slices], sync=sync)
         self._slices = slices
         self._direction = direction
@@ -104,7 +105,7 @@ class HostCopy(Copies):
     def spoil(self) -> None:
         """Make every destination wrong."""
         for each in self._slices:
-            poison = each.poison if self._direction == "h2d" else each.buffers.poison_destination
+            poison = each.poison if self._direction == "h2d" else each.poison_destination
             poison(each.source)
 
     def compare(self) -> Check:
@@ -128,7 +129,7 @@ class HostCopy(Copies):
 class BothWays(Copies):
     """An upload on one queue of a device, and a download on another, at the same time."""
 
-    def __init__(self, there: BufferSlice, back: BufferSlice) -> None:
+    def __init__(self, there: Buffers, back: Buffers) -> None:
         super().__init__([there.session], sync=True)
         self._ways = (HostCopy([there], "h2d", sync=False), HostCopy([back], "d2h", sync=False))
 
@@ -153,7 +154,7 @@ class BothWays(Copies):
 class PairCopy(Copies):
     """Copies from one device to another; the route is what the session says of each copy."""
 
-    def __init__(self, source: BufferSlice, target: BufferSlice, *, sync: bool) -> None:
+    def __init__(self, source: Buffers, target: Buffers, *, sync: bool) -> None:
         super().__init__([source.session], sync=sync)
         self.sessions = [source.session, target.session]
         self._source = source
@@ -165,7 +166,7 @@ class PairCopy(Copies):
 
     def compare(self) -> Check:
         """Compare what the target holds with the source's bytes, which the source must have."""
-        if (at := self._source.buffers.wrong_at) is not None:
+        if (at := self._source.whole.wrong_at) is not None:
             nbytes = self._source.source.nbytes
             return compared(nbytes, min(at, nbytes - 1))
         return self._target.check_buffer(self._source.source)
@@ -191,11 +192,14 @@ _BYTE = 256
 
 
 class Buffers:
-    """Random bytes on the host and on a device, and room for them on both.
+    """Random bytes on the host and on a device, and room for them on both; or the first of them.
 
     Raises:
         NoHostMemory: there is none of a special kind; never another kind in its place.
     """
+
+    whole: Buffers  # of a part
+    _unpoisoned: int | None = None  # the first byte on the device that is not wrong
 
     def __init__(
         self, name: str, session: Session, nbytes: int, memory: HostMemory, seed: tuple[int, int]
@@ -212,38 +216,21 @@ class Buffers:
                 self.source[part] = rng.integers(0, _BYTE, self.source[part].size, dtype=np.uint8)
         put(self.source, self.device_copy)
 
-    def part(self, nbytes: int) -> BufferSlice:
+    def part(self, nbytes: int) -> Buffers:
         """Return the first bytes of all of them."""
-        return BufferSlice(self, nbytes)
+        part = copy(self)
+        part.whole = self
+        part.source, part.destination = self.source[:nbytes], self.destination[:nbytes]
+        part.device_copy, part.buffer = self.device_copy[:nbytes], self.buffer[:nbytes]
+        return part
 
     def poison_destination(self, right: Any) -> None:
-        """Make the destination's first bytes differ from what will be right."""
-        np.invert(right, out=self.destination[: right.size])
-
-    @cached_property
-    def wrong_at(self) -> int | None:
-        """Return the first byte of `device_copy` that differs from the source; None: none does."""
-        self.poison_destination(self.source)
-        fetch(self.device_copy, self.destination)
-        return _first_difference(self.destination, self.source)
-
-
-class BufferSlice:
-    """The first bytes of all buffers of a copy."""
-
-    def __init__(self, buffers: Buffers, nbytes: int) -> None:
-        self.buffers = buffers
-        self.name = buffers.name
-        self.session = buffers.session
-        self.source = buffers.source[:nbytes]
-        self.device_copy = buffers.device_copy[:nbytes]
-        self.buffer = buffers.buffer[:nbytes]
-        self.destination = buffers.destination[:nbytes]
-        self._unpoisoned: int | None = None  # the first byte on the device that is not wrong
+        """Make the destination differ from what will be right."""
+        np.invert(right, out=self.destination)
 
     def poison(self, right: Any) -> None:
         """Make every byte on the device the opposite of what will be right, and look at each."""
-        self.buffers.poison_destination(right)
+        self.poison_destination(right)
         put(self.destination, self.buffer)
         self.destination[:] = right  # what no poison may be
         fetch(self.buffer, self.destination)
@@ -259,6 +246,13 @@ class BufferSlice:
     def check_destination(self, right: Any) -> Check:
         """Compare the destination with what is right, byte for byte."""
         return compared(self.source.nbytes, _first_difference(self.destination, right))
+
+    @cached_property
+    def wrong_at(self) -> int | None:
+        """Return the first byte of `device_copy` that differs from the source; None: none does."""
+        self.poison_destination(self.source)
+        fetch(self.device_copy, self.destination)
+        return _first_difference(self.destination, self.source)
 
 
 def _host(session: Session, nbytes: int, memory: HostMemory) -> Any:

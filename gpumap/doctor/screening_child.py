@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpumap.backends.base import Backend, Clock
-    from gpumap.bench.verified_copies import BufferSlice
+    from gpumap.bench.verified_copies import Buffers
     from gpumap.doctor.screening import Key
     from gpumap.doctor.used_device import Found
     from gpumap.engine.base import Iteration
@@ -238,7 +238,7 @@ class Screening:
                 self._found(None, text, {})
 
 
-def _within(space: BufferSlice) -> Iteration:
+def _within(space: Buffers) -> Iteration:
     return PairCopy(space, space, sync=True)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpumap.bench.verified_copies import Buffers, BufferSlice, HostCopy
+from gpumap.bench.verified_copies import Buffers, HostCopy
 from gpumap.engine.base import Iteration, wrong
 from gpumap.engine.products import Pair, Product, multiplied
 from gpumap.engine.sampling import Series, calibrate, sample
@@ -46,11 +46,11 @@ class UsedDevice:
         lighten(session)
 
     @cached_property
-    def space(self) -> BufferSlice:
+    def space(self) -> Buffers:
         """Its memory for copies of every byte that is compared."""
         return self.room(COPY)
 
-    def room(self, nbytes: int) -> BufferSlice:
+    def room(self, nbytes: int) -> Buffers:
         """Take memory on it."""
         seed = (1, self.number)
         return Buffers(self.name, self.session, nbytes, "pageable", seed).part(nbytes)
