@@ -8,7 +8,7 @@ from report_schema import SCHEMA
 from written import PROJECT, listed
 
 import gpumap
-from gpumap.bench.registry import every
+from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.bench.selectors import EVERYWHERE
 from gpumap.cli import _CONFIG, COMMANDS, group
 from gpumap.doctor.diagnose import table as causes
@@ -72,10 +72,10 @@ def variables():
 
 def selectors():
     """Yield each case with the keys that select among its rows, and its metrics."""
-    for key, family in ((spec.key, family) for spec in every() for family in spec.families):
+    for bench, family in ((key, family) for key in BENCHMARKS for family in find(key).families):
         keys = ",".join([*EVERYWHERE, *family.keys])
         for case in family.cases:
-            yield f"{key}.{case}{family.suffix}[{keys}]: {' '.join(family.metrics)}"
+            yield f"{bench}.{case}{family.suffix}[{keys}]: {' '.join(family.metrics)}"
 
 
 def keys():

@@ -166,7 +166,6 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 
 SPEC = BenchmarkSpec(
-    KEY,
     (
         Family(ALGORITHMS, ("bytes", "comm", "pattern"),
                ("time", "bandwidth", "bus_bandwidth", "speedup")),

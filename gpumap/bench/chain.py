@@ -205,7 +205,6 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 
 SPEC = BenchmarkSpec(
-    KEY,
     (
         Family(CASES, ("rows", "dtype"),
                ("time", "rate", "speedup", "speedup_over_host")),

@@ -315,7 +315,6 @@ def _judged(rows: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 
 SPEC = BenchmarkSpec(
-    KEY,
     (Family(CASES, ("size", "dtype"),
             ("time", "rate", "speedup", "speedup_over_one", "efficiency", "ideal",
              "ideal_balanced", "overlap", "fetch", "time_observed",

@@ -59,7 +59,6 @@ class Column(NamedTuple):
 class BenchmarkSpec(NamedTuple):
     """Description of a benchmark; one without columns is in no table."""
 
-    key: str
     families: tuple[Family, ...] = ()  # of rows, models and break-evens
     command: tuple[str, ...] = ()  # that `run_benchmark` runs, by its last word
     recipe: type[Recipe] | None = None  # of its command, where it measures in one process
@@ -83,7 +82,7 @@ class BenchmarkSpec(NamedTuple):
 def find(key: str) -> BenchmarkSpec:
     """Return what the benchmark of a row says of itself; nothing, if there is no such benchmark."""
     if key not in BENCHMARKS:
-        return BenchmarkSpec(key)
+        return BenchmarkSpec()
     found: BenchmarkSpec = resolve_name(BENCHMARKS[key])
     return found
 

@@ -119,7 +119,6 @@ def _both(binding: Binding) -> Iterable[Case]:
 
 
 SPEC = BenchmarkSpec(
-    KEY,
     (Family(_SIDES, ("size", "dtype"), ("time", "rate")),),
     columns=("case", "on", "time", "rate", "error", "n", "trust", "status"),
     title=lambda case: "A against A: dot {size} x {size} {dtype}".format_map(case.params),

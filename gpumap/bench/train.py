@@ -294,7 +294,6 @@ def _memory(bindings: Sequence[Binding], workers: Ranks, params: Params) -> dict
 
 
 SPEC = BenchmarkSpec(
-    KEY,
     (Family(("step", "compute"),
             ("network", "scaling", "batch", "comm", "input", "rule", "optimizer", "algorithm",
              "steps", "split"),

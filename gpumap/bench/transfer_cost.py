@@ -9,7 +9,7 @@ from gpumap.bench.cost_models import fits
 from gpumap.bench.keys import CALLS, HOST
 from gpumap.bench.names import ReferenceRecipe
 from gpumap.bench.registry import MODEL, BenchmarkSpec, Column, Family
-from gpumap.bench.transfer import CASES, KEY, Params, Transfer
+from gpumap.bench.transfer import CASES, Params, Transfer
 from gpumap.bench.transfer_causes import copies_explained
 from gpumap.bench.transfer_headline import headline, judged
 from gpumap.bench.workloads import WORKLOADS
@@ -54,7 +54,6 @@ class CopyRecipe(ReferenceRecipe):
 
 
 SPEC = BenchmarkSpec(
-    KEY,
     (
         Family(("h2d", "d2h", "bidir", "d2d"), ("bytes", "memory", "mode", "pattern"),
                ("time", "issue_interval", "bandwidth", "speedup")),

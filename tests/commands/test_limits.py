@@ -6,7 +6,7 @@ from saved_reports import written
 from scripts import report, script, scripted
 from tables import table
 
-from gpumap.bench.registry import every
+from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.bench.selectors import EVERYWHERE
 from gpumap.judge.limits import split_id
 
@@ -38,7 +38,7 @@ def test_each_command_takes_its_own_limits_of_a_file(gpumap):
 def test_a_limit_can_select_every_row_by_every_key_and_figure(name):
     """A metric of a report that the table of selectors lacks could have no limit."""
     found = flat(written(name).tree)
-    families = ((spec.key, family) for spec in every() for family in spec.families)
+    families = ((key, family) for key in BENCHMARKS for family in find(key).families)
     known = {f"{key}.{case}{f.suffix}": f for key, f in families for case in f.cases}
     rows = [*found["measurements"], *found["fits"]]
     assert len(rows) > 1

@@ -9,7 +9,7 @@ from reports import fake_case, fitted
 from tables import table
 
 from gpumap import model
-from gpumap.bench.registry import every
+from gpumap.bench.registry import BENCHMARKS, find
 from gpumap.bench.selectors import EVERYWHERE
 from gpumap.bench.selectors import selector as selector_of
 from gpumap.errors import QuestionError
@@ -104,7 +104,7 @@ def test_any_text_is_a_selector_or_a_question(text):
 
 def test_every_metric_has_the_unit_of_the_schema():
     """And stands in the table, of one family for each case: never rows of two shapes."""
-    families = [(spec.key, family) for spec in every() for family in spec.families]
+    families = [(key, family) for key in BENCHMARKS for family in find(key).families]
     found = [(key, case, m) for key, f in families for case in f.cases for m in f.metrics]
     units = {name: metric["properties"]["unit"]["const"] for name, metric in METRICS.items()}
     assert units == UNITS

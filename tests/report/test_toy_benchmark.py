@@ -63,7 +63,6 @@ def toy(request, **options):
 
 CASES = {"ping": "a word there", "pong": "a word there and back"}
 SPEC = BenchmarkSpec(
-    "toy",
     (Family(tuple(CASES), ("words", "tone"), ("time", "speedup")),),
     command=("bench", "toy"),
     recipe=ToyRecipe,
