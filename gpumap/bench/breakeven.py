@@ -20,7 +20,7 @@ from gpumap.bench.sweeps import sweeps
 from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.engine.fit import break_even
 from gpumap.engine.stopping import FEWEST
-from gpumap.engine.verify import is_hollow, one_of_each, played
+from gpumap.engine.verify import one_of_each, played
 from gpumap.errors import NoHostMemory, OutOfMemory
 from gpumap.model import Binding, Case, Group, Measurement, Work, replace
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from gpumap.model import Param, Role
 
 KEY = "transfer"
-RESIDENT = ("false", "true")  # x is moved for each call, or is there
 
 
 class Calls:
@@ -59,21 +58,15 @@ class Calls:
     def _call(self, case: Case) -> Iteration:
         workload = WORKLOADS[str(case.params.get("workload", case.name))]
         rows = workload.rows(int(case.params["bytes"]))
-        problem = self._problem(workload, rows, case.names[0])
+        session, size = self._devices.sessions[case.names[0]], (workload.key, rows)
+        if size not in self._problems:
+            self._problems[size] = Problem(workload, rows, self._seed, session)
         if case.name == HOST:
-            return HostCall(problem, self._devices.clock, self._cores)
-        key = (case.names[0], workload.key, rows)
+            return HostCall(self._problems[size], self._devices.clock, self._cores)
+        key = (case.names[0], *size)
         if key not in self._placed:
-            self._placed[key] = Placed(problem, self._devices.sessions[case.names[0]])
+            self._placed[key] = Placed(self._problems[size], session)
         return DeviceCall(self._placed[key], upload=case.params["resident"] == "false")
-
-    def _problem(self, workload: Workload, rows: int, name: str) -> Problem:
-        """Return the data of a size; where the device holds so much of none, hollow ones."""
-        if (workload.key, rows) not in self._problems:
-            hollow = is_hollow(self._devices.sessions[name], workload.nbytes(rows))
-            problem = Problem(workload, rows, self._seed, hollow=hollow)
-            self._problems[workload.key, rows] = problem
-        return self._problems[workload.key, rows]
 
 
 def calls_of(bindings: Sequence[Binding], workloads: Sequence[Workload]) -> Group:
@@ -96,7 +89,7 @@ def _calls(workload: Workload, rows: int, bindings: Sequence[Binding]) -> Iterat
     host = _case(HOST, workload, rows, bindings[0], {"workload": workload.key})
     yield host
     for binding in bindings:
-        for resident in RESIDENT:
+        for resident in ("false", "true"):  # x is moved for each call, or is there
             case = _case(workload.key, workload, rows, binding, {"resident": resident})
             yield replace(case, against=host.id)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpumap.bench.workloads import PART, WORKLOADS, Problem
 from gpumap.dtypes import ITEMSIZE, ROUNDING, Array, np
 from gpumap.engine.base import Iteration
-from gpumap.engine.verify import fetch, is_hollow, moved, put
+from gpumap.engine.verify import fetch, moved, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,9 +53,7 @@ class Data(Problem):
 
     def __init__(self, rows: int, seed: int, session: Session | None = None) -> None:
         """Draw them; of many rows a scripted session holds none."""
-        self.rows, self.nbytes = rows, _LAYER.nbytes(rows)
-        hollow = session is not None and is_hollow(session, self.nbytes)
-        super().__init__(_LAYER, rows, seed, hollow=hollow)
+        super().__init__(_LAYER, rows, seed, session)
 
     @cached_property
     def destination(self) -> Array:

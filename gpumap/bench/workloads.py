@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.dtypes import Array, np
-from gpumap.engine.verify import METHOD, Expected, Matrix, allowance, hollow_array, judged, largest
+from gpumap.dtypes import ITEMSIZE, Array, np
+from gpumap.engine import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpumap.backends.base import Session
     from gpumap.model import Check
 
-_ITEM = 4  # bytes of a float32
 PART = 1 << 13  # rows that are checked at a time
 
 
@@ -39,7 +39,7 @@ class Workload(NamedTuple):
     def nbytes(self, rows: int) -> int:
         """Return the bytes of x."""
         rows, inner, _ = self.dims(rows)
-        return _ITEM * rows * inner
+        return ITEMSIZE["float32"] * rows * inner
 
     def operations(self, rows: int) -> int:
         """Return the floating-point operations of a call."""
@@ -69,21 +69,24 @@ LARGEST = max(w.nbytes(rows) for w in WORKLOADS.values() for rows in w.sweep)  #
 class Problem:
     """Random data for a call of a workload, float32, and what the answer must be."""
 
-    def __init__(self, workload: Workload, rows: int, seed: int, *, hollow: bool = False) -> None:
-        """Draw it; a hollow one has no data and no answer."""
-        self.workload, self.hollow = workload, hollow
-        self.size = rows
+    def __init__(
+        self, workload: Workload, rows: int, seed: int, session: Session | None = None
+    ) -> None:
+        """Draw it; where a scripted session holds so much of none, without data and an answer."""
+        self.workload, self.rows, self.nbytes = workload, rows, workload.nbytes(rows)
+        self.hollow = session is not None and verify.is_hollow(session, self.nbytes)
         rows, inner, columns = workload.dims(rows)
         self.shape = (rows, columns)  # of y
-        if hollow:
-            self.x, self.w = hollow_array((rows, inner)), hollow_array((inner, columns))
-            self.b = hollow_array((columns,)) if workload.bias else None
+        if self.hollow:
+            self.x = verify.hollow_array((rows, inner))
+            self.w = verify.hollow_array((inner, columns))
+            self.b = verify.hollow_array((columns,)) if workload.bias else None
             return
         if not workload.bias:
-            left = Matrix((seed, rows, 0), rows, "float32")
+            left = verify.Matrix((seed, rows, 0), rows, "float32")
             factors = ([part for _, part in m.blocks()] for m in (left, left.following))
             self.x, self.w = map(np.concatenate, factors)
-            self.b, self._expected = None, Expected(left)
+            self.b, self._expected = None, verify.Expected(left)
             return
         rng = np.random.default_rng((seed, rows))
         self.x = rng.standard_normal((rows, inner), dtype=np.float32)
@@ -94,11 +97,11 @@ class Problem:
     @property
     def operations(self) -> int:
         """Return the floating-point operations of a call."""
-        return self.workload.operations(self.size)
+        return self.workload.operations(self.rows)
 
     def room(self) -> Array:
         """Return room for y on the host."""
-        return hollow_array(self.shape) if self.hollow else np.empty(self.shape, np.float32)
+        return verify.hollow_array(self.shape) if self.hollow else np.empty(self.shape, np.float32)
 
     def spread(self) -> Array | None:
         """Return the bias once for each row of y; None where there is none."""
@@ -120,15 +123,14 @@ class Problem:
             return self._expected.check(out)
         error = 0.0
         with np.errstate(all="ignore"):  # what is wrong may be no number
-            for start in range(0, len(out), PART):
-                rows = slice(start, start + PART)
-                error = largest(error, self._errors(rows, out[rows].astype(np.float64)))
-        return judged(METHOD, error)
+            for rows in verify.parts(len(out), PART):
+                error = verify.largest(error, self._errors(rows, out[rows].astype(np.float64)))
+        return verify.judged(verify.METHOD, error)
 
     def _errors(self, rows: slice, found: Array) -> Array:
         """Return the error of each element of some rows, as a share of what rounding allows."""
         left = np.column_stack([self.x[rows], np.ones(len(self.x[rows]))])
         right = self._weights
         exact, scale = left @ right, np.sqrt(np.square(left) @ np.square(right))
-        errors: Array = abs(found - exact) / allowance("float32", len(right), exact, scale)
+        errors: Array = abs(found - exact) / verify.allowance("float32", len(right), exact, scale)
         return errors

@@ -12,7 +12,6 @@ from gpumap.bench.workloads import WORKLOADS, Problem
 from gpumap.doctor.used_device import SIZE, done, in_turns, timed
 from gpumap.engine.products import Pair, Product, multiplied
 from gpumap.engine.sampling import Series, calibrate
-from gpumap.engine.verify import is_hollow
 from gpumap.machine.blas import Cores
 from gpumap.machine.topology import read
 from gpumap.model import Estimate
@@ -71,8 +70,7 @@ def _launching(session: Session) -> Callable[..., None]:
 def _with_host(used: UsedDevice) -> dict[str, Estimate]:
     """Time a product on a device and on all cores of the host, in turns."""
     workload, clock = WORKLOADS["product"], used.clock
-    hollow = is_hollow(used.session, workload.nbytes(SIZE))
-    host = HostCall(Problem(workload, SIZE, 1, hollow=hollow), clock, Cores(len(read().cpus)))
+    host = HostCall(Problem(workload, SIZE, 1, used.session), clock, Cores(len(read().cpus)))
     works: dict[str, Iteration] = {"product": used.work(), "host_product": host}
     series = {key: Series(work) for key, work in works.items()}
     for each in series.values():
