@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 KEY = "allreduce"
 ALGORITHMS = ("native", "host", "ring")
-_NATIVE = "native"
 _CLEARLY = 1.1  # times as fast: it is worth another choice
 
 
@@ -122,7 +121,7 @@ def _algorithms(
         case = Case(KEY, name, every, tuple(bindings), Work(), role=role)
         skip = ranks.skip(job_of(case))
         yield replace(case, skip=skip, against=native if skip is None else None)
-        if name == _NATIVE and skip is None:
+        if name == "native" and skip is None:
             native = case.id
 
 
@@ -138,12 +137,12 @@ def _headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     best = min(known, key=_time, default=rows[0])
     if (doubt := doubtful(report, best, "time")) is not None:
         return doubt
-    time, native = best.metrics["time"], [row for row in known if row.case.name == _NATIVE]
+    time, native = best.metrics["time"], [row for row in known if row.case.name == "native"]
     size, ranks = amount(int(best.case.params["bytes"])), len(best.case.names)
     what = f"Summing {size} over {counted(ranks, 'rank')} takes"
     gain = best.metrics.get("speedup")
     text = f"{what} {value(time)} with {best.case.name} ({interval(time)})"
-    if gain is None or best.case.name == _NATIVE or not native:
+    if gain is None or not native:
         return answer(report, "good", (f"{text}.",), about(best, "time"))
     if not gain.has_interval or gain.low <= _CLEARLY:
         more = f"{value(gain)} times as fast as the library's own."

@@ -42,7 +42,6 @@ KEY = "chain"
 CASES = ("separate", "fused", HOST)
 # What a case is judged by, and so what must be measured with it.
 _BESIDE = {"fused": ("separate", "host"), "separate": ("host",)}
-_AGAINST = {"fused": "separate"}  # what its speed-up is over
 _MATTERS = (("separate", "fused"), ("host",))
 
 
@@ -115,7 +114,7 @@ def _cases(place: Binding, params: Params, rows: int, skip: Reason | None) -> It
     ids: dict[str, str] = {}
     keys: dict[str, Param] = {"rows": rows, "dtype": DTYPE}
     for name in params.wanted:
-        against = None if skip else ids.get(_AGAINST.get(name, ""))
+        against = ids.get("separate") if name == "fused" and not skip else None
         role: Role = "host" if name == HOST else "measured"
         work = Work(1, rows * OPERATIONS)
         case = Case(KEY, name, keys, (place,), work, against, skip, role=role)

@@ -33,7 +33,6 @@ DTYPE: Final = "float32"
 _LAYER = WORKLOADS["affine"]
 _, INNER, COLUMNS = _LAYER.dims(1)
 OPERATIONS = COLUMNS * (2 * INNER + 4)  # of one row; exp and log count as one each
-_WIDE = 8  # bytes of a float64
 _ULPS = 4  # of exp and of log
 _ROUNDED = INNER + 1 + 2 * _ULPS  # units in the last place by which a result may miss
 _BEHIND = ("relu", "exp_each", "log_each")  # the kernels behind the product and the bias, in place
@@ -42,7 +41,7 @@ _BEHIND = ("relu", "exp_each", "log_each")  # the kernels behind the product and
 def sizes(rows: int) -> tuple[int, int, int]:
     """Return the bytes of x and of y of so many rows, and what their check takes on the host."""
     item = ITEMSIZE[DTYPE]
-    checked = _WIDE * min(rows, PART) * (INNER + 4 * COLUMNS)
+    checked = ITEMSIZE["float64"] * min(rows, PART) * (INNER + 4 * COLUMNS)
     return rows * INNER * item, rows * COLUMNS * item, checked
 
 

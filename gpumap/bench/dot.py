@@ -43,10 +43,9 @@ if TYPE_CHECKING:
 
 KEY = "dot"
 CASES = ("solo", "one", "many", "one+fetch", "many+fetch", "many+fetch+threads")
-_SEVERAL = ("many", "many+fetch", "many+fetch+threads")  # they need two names
 ONE_DEVICE = Reason("one-device", "the map has one name: a speed-up needs two")
 DTYPES: tuple[Arithmetic, ...] = ("float32", "float64", "float16", "bfloat16", "tf32")
-# What a case is judged against, and so what must be measured with it.
+# What a case of several names is judged against, and so what must be measured with it.
 REFERENCES = {"many": "one", "many+fetch": "one+fetch", "many+fetch+threads": "one+fetch"}
 # What matters most; the ideal follows from all that are alone.
 _MATTERS = (("one",), ("many",), ("solo",), ("one+fetch", "many+fetch"), ("many+fetch+threads",))
@@ -158,7 +157,7 @@ def _cases(
         places = [(b,) for b in bindings] if name == "solo" else [several]
         for place in places:
             products = 1 if name == "solo" else len(bindings)
-            skip = ONE_DEVICE if name in _SEVERAL and len(bindings) == 1 else None
+            skip = ONE_DEVICE if name in REFERENCES and len(bindings) == 1 else None
             fetched = products * size**2 * _itemsize(params.dtype) if "fetch" in name else 0
             work = Work(products, 2 * size**3 * products, 0, fetched)
             keys = {"size": size, "dtype": params.dtype}
@@ -213,7 +212,7 @@ class DotRecipe(ReferenceRecipe):
     def plan(self, bindings: Sequence[Binding]) -> Plan:
         """Return the plan by the reference that is named, or by the first name."""
         for case in self.cases or ():
-            if case in _SEVERAL and len(bindings) == 1:
+            if case in REFERENCES and len(bindings) == 1:
                 fix = "map a second name, or omit the case"
                 raise QuestionError(f"the case {case} needs two names, and the map has one", fix)
         return plan(bindings, self.params, self.named(bindings) or bindings[0])
@@ -252,7 +251,7 @@ _MORE = 1.01  # times as fast: a better split is worth a word
 def headline(report: Report, rows: Sequence[Measurement]) -> Headline:
     """Return what several devices gain, by `many` at the largest size; or what one device does."""
     rows = largest(rows, size_of)
-    several = [row for name in _SEVERAL for row in rows if row.case.name == name]
+    several = [row for name in REFERENCES for row in rows if row.case.name == name]
     many = next((r for r in several if not (r.reason and r.reason.code == ONE_DEVICE.code)), None)
     if many is None:
         return _single(report, rows)

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeAlias
 
     from gpumap.engine.base import Recipe
     from gpumap.model import Case, Headline, Measurement, Param, Report
 
-    Cell: TypeAlias = Callable[[Measurement], str]
-    Answer: TypeAlias = Callable[[Report, Sequence[Measurement]], Headline]
+    Cell = Callable[[Measurement], str]
 
 BENCHMARKS = {
     "dot": "gpumap.bench.dot:SPEC",
@@ -71,7 +69,8 @@ class BenchmarkSpec(NamedTuple):
     sizes: tuple[str, ...] = ()  # parameters that tell how much a row does
     how: tuple[str, ...] = ()  # and those that tell in which way
     products: bool = False  # counted in the title of a table, and explained by the control product
-    headline: Answer | None = None  # of its report, by the requested rows
+    # Of its report, by the requested rows.
+    headline: Callable[[Report, Sequence[Measurement]], Headline] | None = None
     # The ids of rows, each with a metric, that its headline claims: a gate judges them; None: all.
     claims: Callable[[Sequence[Measurement]], Iterable[tuple[str, str]]] | None = None
     # The rows of a group with the causes of what is slow, beside those of their speed-up.
@@ -93,10 +92,8 @@ def every() -> Iterator[BenchmarkSpec]:
 
 
 def commanded(word: str) -> BenchmarkSpec | None:
-    """Return the benchmark whose command ends in a word; most are called as their command is."""
-    first = (word,) if word in BENCHMARKS else ()
-    specs = map(find, (*first, *BENCHMARKS))
-    return next((spec for spec in specs if spec.command[-1:] == (word,)), None)
+    """Return the benchmark whose command ends in a word."""
+    return next((spec for spec in every() if spec.command[-1:] == (word,)), None)
 
 
 def sizes(case: Case) -> dict[str, Param]:

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 KEY = "train"
 PER = 5120  # examples that phases stand for: Theano-MPI's forty batches of 128
-_ONE_PROCESS = ("local", *LIBRARIES)  # who exchanges in one process
 _PILOT = 5  # steps that measure the rate of each device
 _ASYNCHRONOUS_STEPS = 50  # steps, at least, of an iteration of an asynchronous training
 _AT_ONCE = 64  # steps of learning, whose marks are stored
@@ -278,7 +277,7 @@ def _memory(bindings: Sequence[Binding], workers: Ranks, params: Params) -> dict
     worker, and once where it goes; of gosgd what is sent, twice more.
     """
     local, network = list(workers.local_bindings(bindings)), params.network
-    most, processes = params.most(len(bindings)), workers.comm not in _ONE_PROCESS
+    most, processes = params.most(len(bindings)), workers.comm not in ("local", *LIBRARIES)
     exchanges = counts(len(bindings))[1:] if "step" in params.cases else []
     on_host = (5 + bool(exchanges)) * len(local) if processes else 5
     through = [rule for rule in params.rules if rule.asynchronous or params.algorithm == "host"]

@@ -173,13 +173,12 @@ class Transfer(Benchmark):
             return None
         return link_limit((b.device for b in case.bindings), 2 if case.name == "bidir" else 1)
 
-    def _slice(self, name: str, memory: str, nbytes: int, *, back: bool = False) -> Buffers:
-        kind: Any = memory
+    def _slice(self, name: str, memory: Any, nbytes: int, *, back: bool = False) -> Buffers:
         key = (name, f"{memory} back" if back else memory)
         if key not in self._buffers:
             session = self._again(name) if back else self._sessions[name]
             seed = (self._params.seed, 2 * self._names.index(name) + back)
-            self._buffers[key] = Buffers(name, session, self._largest, kind, seed)
+            self._buffers[key] = Buffers(name, session, self._largest, memory, seed)
         return self._buffers[key].part(nbytes)
 
 

@@ -188,7 +188,6 @@ CAUSES = ("shared-link", "half-duplex", "odd-pair", "slow-link")  # besides thos
 _WAYS = ("h2d", "d2h")
 SHARE = 0.3  # of the ceiling
 BYTES = 1 << 20  # of smaller copies latency takes its part
-_REPORTED = "reported: "
 
 
 def outlier_pairs(rows: Iterable[Measurement]) -> dict[str, Explanation]:
@@ -294,7 +293,7 @@ def slow(row: Measurement) -> Explanation | None:
     why = "`gpumap doctor` looks at its lanes, and at the NUMA node of the process"
     if CopyKey.of(row.case).memory == "pageable":
         why = "a driver copies pageable memory once more, into memory of its own"
-    source = top.source.removeprefix(_REPORTED)
+    source = top.source.removeprefix("reported: ")
     figures = {
         "bandwidth": row.metrics["bandwidth"],
         "ceiling": Estimate.exact(top.value, top.unit),

@@ -22,7 +22,6 @@ _PLAIN = {"memory": ("pageable", "device"), "pattern": ("alone", LADDER)}
 _MILLISECOND = 1e-3
 _WAYS = ("h2d", "d2h", "d2d")
 _COPIES = (*_WAYS, "bidir")
-_TOGETHER = "together"
 _SLOW = ("odd-pair", "slow-link")
 
 
@@ -80,7 +79,7 @@ def _waited(case: Case) -> bool:
 
 def _shared(report: Report, rows: Sequence[Measurement], alone: Sequence[str]) -> Headline | None:
     """Return that copies at once gain too little, where the report has a cause of it."""
-    found = [row for row in rows if row.explanation and row.case.params["pattern"] == _TOGETHER]
+    found = [row for row in rows if row.explanation and row.case.params["pattern"] == "together"]
     if not found or doubtful(report, found[0], "speedup") is not None:
         return None
     row, gain = found[0], found[0].metrics["speedup"]

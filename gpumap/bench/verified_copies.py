@@ -188,7 +188,6 @@ def _all(checks: Sequence[Check]) -> Check:
 # --- buffers of a copy, on the host and on the device
 
 _PART = 1 << 20  # bytes of a buffer that are made or compared at a time
-_BYTE = 256
 
 
 class Buffers:
@@ -213,7 +212,7 @@ class Buffers:
         if not is_hollow(session, nbytes):  # else there is nothing to draw
             rng = np.random.default_rng(seed)
             for part in parts(nbytes, _PART):
-                self.source[part] = rng.integers(0, _BYTE, self.source[part].size, dtype=np.uint8)
+                self.source[part] = rng.integers(0, 256, self.source[part].size, dtype=np.uint8)
         put(self.source, self.device_copy)
 
     def part(self, nbytes: int) -> Buffers:
