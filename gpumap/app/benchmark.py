@@ -137,7 +137,7 @@ class BenchmarkRun:
 
     def measure(self, turn: Turn, benchmark: Benchmark, clock: Clock, gpus: Gpus) -> None:
         """Measure the rows within what is left of the budget."""
-        from gpumap.bench.causes import with_causes
+        from gpumap.bench.rows import with_causes
         from gpumap.engine.runner import Runner
 
         budget = self._budget(turn, clock)

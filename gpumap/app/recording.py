@@ -288,7 +288,7 @@ class Draft:
 
     def _result(self, rows: Sequence[model.Measurement]) -> model.Result:
         """Return the result with all that was measured."""
-        from gpumap.bench.answers import with_claims
+        from gpumap.bench.rows import with_claims
 
         return replace(
             self.result,

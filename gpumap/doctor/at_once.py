@@ -6,8 +6,8 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpumap.bench.causes import with_causes
 from gpumap.bench.dot import Dot, Params
+from gpumap.bench.rows import with_causes
 from gpumap.engine.base import OpenDevices, Settings
 from gpumap.engine.runner import Runner
 from gpumap.judge.inconclusive import refused

@@ -8,7 +8,7 @@ from judge.copy_rows import core
 from report.made_reports import bindings
 
 from gpumap import model
-from gpumap.bench.answers import with_claims
+from gpumap.bench.rows import with_claims
 from gpumap.engine.stats import location
 from gpumap.model import replace
 from gpumap.model.measurements import fit_id

@@ -6,7 +6,7 @@ from copy_rows import core, exactly, gpu
 from tables import table
 
 from gpumap import model
-from gpumap.bench.causes import with_causes
+from gpumap.bench.rows import with_causes
 from gpumap.model import replace
 
 N = 20

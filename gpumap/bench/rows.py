@@ -1,16 +1,28 @@
-"""What the headlines of benchmarks claim: metrics of their rows."""
+"""What a benchmark says of rows that were measured.
+
+Their causes are those of several devices, then its own. Claims are the metrics that its headline
+rests on.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gpumap.bench.registry import find
+from gpumap.judge.bottlenecks import explained
 from gpumap.model import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from gpumap.model import Measurement
+
+
+def with_causes(bench: str, rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows of a group with what makes them slower than they could be."""
+    spec = find(bench)
+    found = explained(rows, products=spec.products)
+    return spec.explain(found) if spec.explain else found
 
 
 def with_claims(rows: Iterable[Measurement]) -> tuple[Measurement, ...]:
