@@ -1,7 +1,7 @@
 """Exchanges of `bench allreduce`: jobs, data and checks, and those between devices of one process.
 
 Each leaves every rank with the sum over all ranks, and each rank's is compared. Rank r gives
-1 + (i + 17 r) mod 1021 as its element i: no sum of these has a rounding, and an element that
+1 + (i + 17 r) mod 127 as its element i: no sum of these has a rounding, and an element that
 came twice, not at all or to another place shows. An exchange works in place, so that a second one
 adds up sums; only the first one after the data were put there is compared, and all that follow may
 run over: their time is the same.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Command = Callable[..., list[Any]]  # lets every rank do something, and returns their answers
 
 ITEM = 4  # bytes of an element, a float32
-_MODULUS = 1021  # a prime: sums over up to 16,432 ranks are below 2**24, and have no rounding
+_MODULUS = 127  # a prime: sums over up to 132,000 ranks are below 2**24, and have no rounding
 _RANK_SHIFT = 17  # elements by which a rank's data are shifted
 
 
