@@ -29,10 +29,9 @@ if TYPE_CHECKING:
     from gpumap.doctor.evidence import Evidence, Texts
     from gpumap.explain import Topic
     from gpumap.machine.cuda import CudaDevice
-    from gpumap.model import Binding, Certainty, DoctorVerdict
+    from gpumap.model import Binding, DoctorVerdict
 
 RULES = {**usage.CONFIGURATION, **hardware.DEVICES, **hardware.MACHINE, **usage.WORK}
-_CITED = {"release": "Theano 1.0.5", "article": "the article Why is Theano rarely using the GPU?"}
 _EXITS = {"GM535": Exit.INCONCLUSIVE}  # of frameworks; else the answer is no
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
@@ -62,16 +61,6 @@ class Cause(NamedTuple):
     source: str
     usual: str = ""
 
-    @property
-    def whose(self) -> str:
-        """Return the subject of the cause."""
-        return "A framework" if self.code.startswith("GM5") else "A name"
-
-    @property
-    def fixes(self) -> str:
-        """Return the fixes of its page: those of its sign are in capitals."""
-        return self.usual or plain(self.fix)
-
 
 @cache
 def table() -> Mapping[str, Cause]:
@@ -80,23 +69,19 @@ def table() -> Mapping[str, Cause]:
     for code, texts in shipped("gpumap.doctor", "causes.toml", dict[str, Any]).items():
         # those of frameworks test facts, and no name of a map
         other = Rule("not used", lambda *_: None, _EXITS.get(code, Exit.NO))
-        texts["source"] = texts["source"].format_map(_CITED)
         result[code] = Cause(code, RULES.get(code, other), **texts)
     return result
 
 
 def page(cause: Cause) -> Topic:
-    """Return a cause as a topic."""
+    """Return a cause as a topic; in its fixes the words of a sign are in capitals."""
     from gpumap.explain import Topic
 
-    outcome = f"{cause.whose} that it holds for is {cause.rule.verdict}."
+    whose = "A framework" if cause.code.startswith("GM5") else "A name"
+    outcome = f"{whose} that it holds for is {cause.rule.verdict}."
     text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
-    return Topic(cause.code, "diagnosis", cause.key, text, cause.fixes)
-
-
-def plain(text: str) -> str:
-    """Return a text with its fields in capitals."""
-    return _BRACES.sub(lambda match: match[1].upper(), text)
+    fixes = cause.usual or _BRACES.sub(lambda match: match[1].upper(), cause.fix)
+    return Topic(cause.code, "diagnosis", cause.key, text, fixes)
 
 
 def pages(word: str = "GM") -> tuple[Topic, ...]:
@@ -207,15 +192,13 @@ def diagnosis(
     return Diagnosis(framework, None, "not used", evidence, findings, interpreter=python)
 
 
-def _framework_finding(match: Match, texts: Mapping[str, str]) -> Finding:
-    cause = table()[match.code]
-    text = cause.text.format_map({"what": match.what})
-    sure: Certainty = "certain" if match.certain else "likely"
-    fix = cause.fix.format_map({**texts, "names": shlex.join(match.names)})
-    return Finding(match.code, cause.key, text, fix, certainty=sure)
+def _framework_finding(match: Match, texts: Texts) -> Finding:
+    sign = {**texts, "what": match.what, "names": shlex.join(match.names)}
+    found = _finding(table()[match.code], sign)
+    return replace(found, certainty="certain" if match.certain else "likely")
 
 
-def _texts(facts: Facts, commands: Mapping[str, str]) -> Mapping[str, str]:
+def _texts(facts: Facts, commands: Mapping[str, str]) -> Texts:
     """Return the commands of fixes, for this interpreter, the driver and the device."""
     offers, card = facts.driver_cuda, facts.capability
     fits = [
