@@ -68,7 +68,7 @@ def table() -> Mapping[str, Cause]:
     result = {}
     for code, texts in shipped("gpumap.doctor", "causes.toml", dict[str, Any]).items():
         # those of frameworks test facts, and no name of a map
-        other = Rule("not used", lambda *_: None, _EXITS.get(code, Exit.NO))
+        other = Rule("not used", lambda *_: iter(()), _EXITS.get(code, Exit.NO))
         result[code] = Cause(code, RULES.get(code, other), **texts)
     return result
 
@@ -131,7 +131,7 @@ def _diagnosis(known: Evidence, named: MapName) -> Diagnosis:
 
 
 def _active(known: Evidence, named: MapName) -> Iterator[tuple[Cause, Texts]]:
-    every = ((code, rule.test(known, named)) for code, rule in RULES.items())
+    every = ((code, next(rule.test(known, named), None)) for code, rule in RULES.items())
     yield from ((table()[code], sign) for code, sign in every if sign is not None)
 
 

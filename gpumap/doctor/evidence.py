@@ -16,14 +16,17 @@ from gpumap.model import Device, Estimate, Kind, LinkState, MapText, Others, Pro
 from gpumap.units import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpumap.doctor.screening import StepResult
     from gpumap.machine.topology import Topology
     from gpumap.model import DoctorVerdict
 
     Texts = Mapping[str, str]  # the sign of a cause: the fields of its text and fix
-    Test = Callable[["Evidence", "MapName"], Texts | None]
+    Signs = Iterator[Texts]
+    Test = Callable[["Evidence", "MapName"], Signs]
+
+BUSY = 0.5  # cores that others use: so many are read again, and then are a cause
 
 
 class Setting(NamedTuple):
@@ -109,8 +112,8 @@ class Evidence(NamedTuple):
 class Rule(NamedTuple):
     """The test of a cause, and its consequences.
 
-    verdict: of a name with this cause; `used` makes it a note, and no cause. test: returns
-        its sign; None without one. exit: the exit code of the run.
+    verdict: of a name with this cause; `used` makes it a note, and no cause. test: yields
+        its sign, of several the one to be told first. exit: the exit code of the run.
     last: whether it counts only where no other cause explains a missing device.
     """
 
@@ -120,10 +123,17 @@ class Rule(NamedTuple):
     last: bool = False
 
 
-def failed(named: MapName, *codes: str) -> Texts | None:
-    """Return why the probes of a name ended, if it is one of these codes."""
-    failure = named.failure
-    return {"what": failure.text} if failure is not None and failure.code in codes else None
+def failed(named: MapName, *codes: str) -> Signs:
+    """Yield why the probes of a name ended, if it is one of these codes."""
+    if named.failure is not None and named.failure.code in codes:
+        yield {"what": named.failure.text}
+
+
+def limited(known: Evidence, named: MapName, code: str) -> Signs:
+    """Yield what limits all devices at once, that of a name among them, if it is of this code."""
+    limit = known.at_once
+    if named.device is not None and limit is not None and limit.code == code:
+        yield {"who": "others", "what": limit.text}
 
 
 def problem(found: Diagnostic, fix: str = "") -> Texts:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpumap import sources
 from gpumap.config import default_device, refused_device, renamed
 from gpumap.doctor import health
-from gpumap.doctor.evidence import Evidence, Health, MapName, Setting
+from gpumap.doctor.evidence import BUSY, Evidence, Health, MapName, Setting
 from gpumap.errors import AbsentError, Diagnostic, MapError, QuestionError, SourceError
 from gpumap.kinds import KINDS
 from gpumap.machine.fingerprint import VARIABLES
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from gpumap.model import Entry, Estimate, MapText
 
 _VARIABLES = (*VARIABLES, "THEANO_GPU_IS_ALREADY_ACTIVE")
-BUSY = 0.5  # cores that others may use before their load is read again
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
 _NUMBERED = ("dev/nvidia[0-9]*", "dev/dri/renderD[0-9]*")
 

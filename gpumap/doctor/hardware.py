@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpumap import units
-from gpumap.doctor.evidence import Rule, failed, problem
+from gpumap.doctor.evidence import BUSY, Rule, failed, limited, problem
 from gpumap.errors import Exit
 from gpumap.machine.cuda import VARIABLE, explain, no_driver
 from gpumap.machine.nvml import NO_PERMISSION, nameable
 from gpumap.model import Kind
 
 if TYPE_CHECKING:
-    from gpumap.doctor.evidence import Evidence, MapName, Texts
+    from gpumap.doctor.evidence import Evidence, MapName, Signs
     from gpumap.model import Lack, Probe, ProbeCode
 
 NO_DEVICE = 100  # cuInit's status of a driver without devices
@@ -27,7 +27,6 @@ _NAMED = (*_FULL, "hangs", "crashes", "wrong-data", "no-time", "replayed")
 _GPU_BUSY = 0.1  # share of a GPU's time that others have
 _NO_LIBRARY: tuple[Lack, ...] = ("no-library", "no-module")
 _NOT_LOADED: tuple[Lack, ...] = ("no-module", "unloadable")
-_BUSY = 0.5  # cores
 _UNSEEN = "processes that are not visible from here"
 _CRASHED = "remove or update the driver: /etc/OpenCL/vendors, OCL_ICD_VENDORS, LD_LIBRARY_PATH"
 
@@ -47,10 +46,10 @@ def _failed(known: Evidence, named: MapName, *codes: ProbeCode | Lack) -> Probe 
 
 
 def _cuda_without(known: Evidence, named: MapName) -> bool:
-    """Return whether a CUDA name has no device because CUDA shows none."""
+    """Return whether a CUDA name has no device because CUDA shows none; of a script none is."""
     driver = known.nvidia.driver
     shows = driver is not None and not driver.status and driver.devices
-    return named.absent is not None and _is_cuda(named) and not shows
+    return named.absent is not None and _is_cuda(named) and not shows and not known.fake()
 
 
 def _is_cuda(named: MapName) -> bool:
@@ -58,102 +57,92 @@ def _is_cuda(named: MapName) -> bool:
     return named.kind is Kind.CUDA
 
 
-def _no_permission(known: Evidence, named: MapName) -> Texts | None:
+def _no_permission(known: Evidence, named: MapName) -> Signs:
     without = named.absent is not None and named.kind.row.seen == "drm"
     if without or _cuda_without(known, named):
         if known.denied:
-            return {"what": ", ".join(known.denied[:3])}
-        if known.nvidia.code == NO_PERMISSION and not without:
-            return {"what": "/dev/nvidiactl (says NVML)"}
-    return None
+            yield {"what": ", ".join(known.denied[:3])}
+        elif known.nvidia.code == NO_PERMISSION and not without:
+            yield {"what": "/dev/nvidiactl (says NVML)"}
 
 
-def _hangs(known: Evidence, named: MapName) -> Texts | None:
+def _hangs(known: Evidence, named: MapName) -> Signs:
     nvidia = known.nvidia
     if named.absent is not None and _is_cuda(named) and nvidia.hangs:
-        return {"what": f"NVIDIA's driver: {nvidia.silent}"}
-    return _ended(known, named, "hangs", "no-answer")
+        yield {"what": f"NVIDIA's driver: {nvidia.silent}"}
+    yield from _ended(known, named, "hangs", "no-answer")
 
 
-def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> Texts | None:
-    """Return how the subprocess of a name's probes or of a backend's devices ended."""
-    failure = named.failure
-    if failure is not None and failure.code == probing:
-        return {"what": f"{named.requested}: {failure.text}", "fix": _CRASHED}
-    return _library(_failed(known, named, asking), otherwise=_CRASHED)
+def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> Signs:
+    """Yield how the subprocess of a name's probes or of a backend's devices ended."""
+    for sign in failed(named, probing):
+        yield {"what": f"{named.requested}: {sign['what']}", "fix": _CRASHED}
+    yield from _library(_failed(known, named, asking), otherwise=_CRASHED)
 
 
-def _hidden(known: Evidence, named: MapName) -> Texts | None:
+def _hidden(known: Evidence, named: MapName) -> Signs:
     if not _is_cuda(named):
-        return _renumbered(known, named)
-    text = known.variables.get(VARIABLE)
-    if named.absent is None or text is None or known.fake():
-        return None
-    gpus, driver = known.nvidia.gpus, known.nvidia.driver
-    if driver is None:
-        return None
+        yield from _renumbered(known, named)
+        return
+    text, gpus, driver = known.variables.get(VARIABLE), known.nvidia.gpus, known.nvidia.driver
+    if named.absent is None or text is None or driver is None:
+        return
     there = None if gpus is None else [each.gpu for each in gpus]
     mask = explain(text, nameable(there), len(driver.devices))
-    if mask is None:
-        if gpus is None or len(gpus) <= len(driver.devices):
-            return None
+    if mask is not None:
+        yield {"what": mask.reason, "fix": mask.fix}
+    elif gpus is not None and len(gpus) > len(driver.devices):
         shown = f"CUDA shows {len(driver.devices)} of {len(gpus)} GPUs"
-        return {"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"}
-    return {"what": mask.reason, "fix": mask.fix}
+        yield {"what": f"{VARIABLE}={text[:72]}: {shown}", "fix": "unset it"}
 
 
-def _renumbered(known: Evidence, named: MapName) -> Texts | None:
-    """Return the variables that hide devices with numbers alone, where a library was asked."""
+def _renumbered(known: Evidence, named: MapName) -> Signs:
+    """Yield the variables that hide devices with numbers alone, where a library was asked."""
     from gpumap.remedies import hidden
 
     what = hidden(named.kind, known.variables)
     usable = any(probe.usable for probe in _driving(known, named.kind))
-    if named.absent is None or known.fake() or what is None or not usable:
-        return None
-    return {"what": what, "fix": "unset what is set of them, or name a device that is left"}
+    if named.absent is not None and not known.fake() and what is not None and usable:
+        yield {"what": what, "fix": "unset what is set of them, or name a device that is left"}
 
 
-def _no_driver(known: Evidence, named: MapName) -> Texts | None:
+def _no_driver(known: Evidence, named: MapName) -> Signs:
     if not _is_cuda(named) and (probe := _failed(known, named, "no-driver")):
-        return {"what": probe.reason or "", "fix": probe.fix or "install one"}
-    if not _cuda_without(known, named) or known.nvidia.driver is not None or known.nvidia.silent:
-        return None
-    if known.fake():
-        return None
-    why = no_driver()
-    return {"what": why.reason, "fix": why.fix}
+        yield {"what": probe.reason or "", "fix": probe.fix or "install one"}
+    nvidia = known.nvidia
+    if _cuda_without(known, named) and nvidia.driver is None and not nvidia.silent:
+        why = no_driver()
+        yield {"what": why.reason, "fix": why.fix}
 
 
-def _driver_old(known: Evidence, named: MapName) -> Texts | None:
-    if not _is_cuda(named) or (probe := _failed(known, named, "old-driver")) is None:
-        return None
-    return {"what": probe.reason or "", "fix": probe.fix or "update it"}
+def _driver_old(known: Evidence, named: MapName) -> Signs:
+    if _is_cuda(named) and (probe := _failed(known, named, "old-driver")):
+        yield {"what": probe.reason or "", "fix": probe.fix or "update it"}
 
 
-def _driver_fails(known: Evidence, named: MapName) -> Texts | None:
-    driver, nvml = known.nvidia.driver, known.nvidia.nvml
+def _driver_fails(known: Evidence, named: MapName) -> Signs:
+    driver, answer = known.nvidia.driver, known.nvidia.nvml
     if not _cuda_without(known, named) or driver is None:
-        return None
+        return
+    if driver.status not in (0, NO_DEVICE):
+        answer = f"cuInit answers {driver.status}"
     probe = next((p for p in _driving(known, named.kind) if p.reason and p.fix), None)
-    failing = driver.status not in (0, NO_DEVICE)
-    answer = f"cuInit answers {driver.status}" if failing else nvml
-    if not answer:
-        return None
-    if probe is None or probe.lack == "no-library":
-        return {"what": answer, "fix": "see `nvidia-smi` and `dmesg`; restart"}
-    return {"what": probe.reason or "", "fix": probe.fix or ""}
+    if answer and (probe is None or probe.lack == "no-library"):
+        yield {"what": answer, "fix": "see `nvidia-smi` and `dmesg`; restart"}
+    elif answer and probe is not None:
+        yield {"what": probe.reason or "", "fix": probe.fix or ""}
 
 
-def _shows_none(known: Evidence, named: MapName) -> Texts | None:
+def _shows_none(known: Evidence, named: MapName) -> Signs:
     driver = known.nvidia.driver
-    if not _cuda_without(known, named) or driver is None or driver.status not in (0, NO_DEVICE):
-        return None
-    return {}
+    if _cuda_without(known, named) and driver is not None and driver.status in (0, NO_DEVICE):
+        yield {}
 
 
-def _broken(known: Evidence, named: MapName) -> Texts | None:
+def _broken(known: Evidence, named: MapName) -> Signs:
     """A library is installed, and cannot be loaded."""
-    return _library(_failed(known, named, *_NOT_LOADED)) if _without(known, named) else None
+    if _without(known, named):
+        yield from _library(_failed(known, named, *_NOT_LOADED))
 
 
 def _without(known: Evidence, named: MapName) -> bool:
@@ -162,90 +151,79 @@ def _without(known: Evidence, named: MapName) -> bool:
     return all(probe.lack in (*_NO_LIBRARY, *_NOT_LOADED) for probe in every)
 
 
-def _missing(known: Evidence, named: MapName) -> Texts | None:
+def _missing(known: Evidence, named: MapName) -> Signs:
     """No library of the kind is installed with what it needs."""
     broken = _failed(known, named, *_NOT_LOADED)
-    if not _without(known, named) or (broken and broken.lack == "unloadable"):
-        return None
-    advice = named.absent.hint if named.absent else None  # it knows what else is there
-    return _library(_failed(known, named, *_NO_LIBRARY), advice)
+    if _without(known, named) and not (broken and broken.lack == "unloadable"):
+        advice = named.absent.hint if named.absent else None  # it knows what else is there
+        yield from _library(_failed(known, named, *_NO_LIBRARY), advice)
 
 
 def _library(
     probe: Probe | None, advice: str | None = None, otherwise: str = "install it again"
-) -> Texts | None:
-    if probe is None:
-        return None
-    return {"what": f"{probe.name}: {probe.reason or ''}", "fix": advice or probe.fix or otherwise}
+) -> Signs:
+    if probe is not None:
+        fix = advice or probe.fix or otherwise
+        yield {"what": f"{probe.name}: {probe.reason or ''}", "fix": fix}
 
 
-def _mig(known: Evidence, named: MapName) -> Texts | None:
-    if named.absent is None or not _is_cuda(named) or not named.index:
-        return None
-    split = [gpu for gpu in known.nvidia.gpus or () if gpu.gpu.mig]
-    instances = [d for d in known.of_kind(named.kind) if d.facts.get("mig")]
-    return {} if split or instances else None
+def _mig(known: Evidence, named: MapName) -> Signs:
+    split = any(gpu.gpu.mig for gpu in known.nvidia.gpus or ())
+    instances = any(d.facts.get("mig") for d in known.of_kind(named.kind))
+    if named.absent is not None and _is_cuda(named) and named.index and (split or instances):
+        yield {}
 
 
-def _not_there(known: Evidence, named: MapName) -> Texts | None:
-    if named.absent is None or (_masked(known, named) and not known.fake()):
-        return None
-    return problem(named.absent, "`gpumap devices`")
+def _not_there(known: Evidence, named: MapName) -> Signs:
+    if named.absent is not None and (known.fake() or not _masked(known, named)):
+        yield problem(named.absent, "`gpumap devices`")
 
 
-def _other_failure(_: Evidence, named: MapName) -> Texts | None:
+def _other_failure(_: Evidence, named: MapName) -> Signs:
     """A failure without a specific cause: none may pass."""
     failure = named.failure
-    if failure is None or failure.code in _NAMED:
-        return None
-    return {"what": failure.text}
+    if failure is not None and failure.code not in _NAMED:
+        yield {"what": failure.text}
 
 
-def _memory_full(_: Evidence, named: MapName) -> Texts | None:
-    if (full := failed(named, *_FULL)) is not None:
-        return full
+def _memory_full(_: Evidence, named: MapName) -> Signs:
+    yield from failed(named, *_FULL)
     device = named.device
-    if device is None or device.memory_free is None or device.memory_free >= _LITTLE:
-        return None
-    free, total = map(units.memory, (device.memory_free, device.memory_total))
-    return {"what": f"{free} of {total} are free"}
+    if device is not None and device.memory_free is not None and device.memory_free < _LITTLE:
+        free, total = map(units.memory, (device.memory_free, device.memory_total))
+        yield {"what": f"{free} of {total} are free"}
 
 
-def _gpu_busy(known: Evidence, named: MapName) -> Texts | None:
-    device = named.device
-    if device is None or not _is_cuda(named) or known.fake():
-        return None
-    gpu = known.nvidia.of(device)
-    if gpu is None or not gpu.busy or gpu.busy <= _GPU_BUSY:
-        return None
-    who = ", ".join(known.nvidia.users(gpu)[:3]) or _UNSEEN
-    return {"who": who, "share": f"{gpu.busy:.0%}"}
+def _gpu_busy(known: Evidence, named: MapName) -> Signs:
+    if named.device is None or not _is_cuda(named) or known.fake():
+        return
+    gpu = known.nvidia.of(named.device)
+    if gpu is not None and gpu.busy is not None and gpu.busy > _GPU_BUSY:
+        who = ", ".join(known.nvidia.users(gpu)[:3]) or _UNSEEN
+        yield {"who": who, "share": f"{gpu.busy:.0%}"}
 
 
-def _order(known: Evidence, named: MapName) -> Texts | None:
+def _order(known: Evidence, named: MapName) -> Signs:
     """Compare CUDA's numbers with the order of PCI addresses, which nvidia-smi counts by."""
     device = named.device
     if device is None or device.pci is None or named.index is None or not _is_cuda(named):
-        return None
+        return
     every = {device.pci} | {gpu.gpu.pci for gpu in known.nvidia.gpus or () if gpu.gpu.pci}
     every |= {d.pci for d in known.of_kind(named.kind) if d.pci}
     place = sorted(every).index(device.pci)
-    if place == named.index or known.variables.get(VARIABLE, "").strip():
-        return None  # with the variable the numbers are the user's own
-    return {"device": named.requested, "place": str(place), "pci": device.pci}
+    chosen = known.variables.get(VARIABLE, "").strip()  # then the numbers are the user's own
+    if place != named.index and not chosen:
+        yield {"device": named.requested, "place": str(place), "pci": device.pci}
 
 
-def _wrong_device(known: Evidence, named: MapName) -> Texts | None:
+def _wrong_device(known: Evidence, named: MapName) -> Signs:
     device = named.device
-    if device is None or device.facts.get("type") != "other":
-        return None
     others = (d for probe in known.probes for d in probe.devices if d.accelerator)
     better = next((str(d.ref) for d in others), None)
-    if better is None:
-        return None
-    return {
-        "device": named.requested, "what": device.name, "better": better, "name": named.name,
-    }  # fmt: skip
+    if device is not None and device.facts.get("type") == "other" and better is not None:
+        yield {
+            "device": named.requested, "what": device.name, "better": better, "name": named.name,
+        }  # fmt: skip
 
 
 _ABSENT = Exit.ABSENT
@@ -278,61 +256,52 @@ def _masked(known: Evidence, named: MapName) -> bool:
     return len(known.topology.cpus) <= named.index < known.topology.online
 
 
-def _affinity(known: Evidence, named: MapName) -> Texts | None:
-    if named.absent is None or not _masked(known, named):
-        return None
-    allowed, online = len(known.topology.cpus), known.topology.online
-    return {"device": named.requested, "allowed": str(allowed), "online": str(online)}
+def _affinity(known: Evidence, named: MapName) -> Signs:
+    if named.absent is not None and _masked(known, named):
+        allowed, online = len(known.topology.cpus), known.topology.online
+        yield {"device": named.requested, "allowed": str(allowed), "online": str(online)}
 
 
-def _quota(known: Evidence, named: MapName) -> Texts | None:
+def _quota(known: Evidence, named: MapName) -> Signs:
     quota = known.topology.quota
     if quota is None or named.device is None or not named.device.in_host_memory or known.fake():
-        return None
+        return
     on_host = [n.device for n in known.names if n.device and n.device.in_host_memory]
     cores = {element for device in on_host for element in device.hardware}
-    if quota >= len(cores):
-        return None
-    return {"quota": f"{quota:g}", "cores": str(len(cores))}
+    if quota < len(cores):
+        yield {"quota": f"{quota:g}", "cores": str(len(cores))}
 
 
-def _shared(known: Evidence, named: MapName) -> Texts | None:
+def _shared(known: Evidence, named: MapName) -> Signs:
     device = named.device
     if device is None:
-        return None
+        return
     for one in known.names:
         other = one.device if one.name != named.name else None
         if other and other.id != device.id and (shared := other.hardware & device.hardware):
-            return {"who": one.name, "what": min(shared)}
-    limit = known.at_once
-    if limit is None or limit.code != "shared-hardware":
-        return None
-    return {"who": "others", "what": limit.text}
+            yield {"who": one.name, "what": min(shared)}
+    yield from limited(known, named, "shared-hardware")
 
 
-def _busy(known: Evidence, named: MapName) -> Texts | None:
+def _busy(known: Evidence, named: MapName) -> Signs:
     load = known.others
-    if load is None or named.device is None or not named.device.in_host_memory:
-        return None
-    if load.cores < _BUSY:
-        return None
-    who = ", ".join(f"pid {one.pid} ({one.name})" for one in load.processes)
-    return {"cores": f"{load.cores:.2f}", "of": str(load.of), "who": who or _UNSEEN}
+    on_host = named.device is not None and named.device.in_host_memory
+    if load is not None and on_host and load.cores >= BUSY:
+        who = ", ".join(f"pid {one.pid} ({one.name})" for one in load.processes)
+        yield {"cores": f"{load.cores:.2f}", "of": str(load.of), "who": who or _UNSEEN}
 
 
-def _numa(known: Evidence, named: MapName) -> Texts | None:
+def _numa(known: Evidence, named: MapName) -> Signs:
     link = known.links.get(named.device.id) if named.device else None
-    if link is None or link.node is None or not link.nodes or link.node in link.nodes:
-        return None
-    here = ", ".join(map(str, link.nodes))
-    return {"device": named.requested, "node": str(link.node), "here": here}
+    if link is not None and link.node is not None and link.nodes and link.node not in link.nodes:
+        here = ", ".join(map(str, link.nodes))
+        yield {"device": named.requested, "node": str(link.node), "here": here}
 
 
-def _narrow(known: Evidence, named: MapName) -> Texts | None:
+def _narrow(known: Evidence, named: MapName) -> Signs:
     link = known.links.get(named.device.id) if named.device else None
-    if link is None or not link.width or link.width >= (link.max_width or 0):
-        return None
-    return {"device": named.requested, "what": f"{link.width} of {link.max_width} lanes"}
+    if link is not None and link.width and link.width < (link.max_width or 0):
+        yield {"device": named.requested, "what": f"{link.width} of {link.max_width} lanes"}
 
 
 MACHINE = {

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.config import lost_names, refused_device, renamed
-from gpumap.doctor.evidence import Rule, failed, problem
+from gpumap.doctor.evidence import Rule, failed, limited, problem
 from gpumap.errors import Exit
 from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpumap.doctor.evidence import Evidence, MapName, Texts
+    from gpumap.doctor.evidence import Evidence, MapName, Signs
     from gpumap.model import Estimate
 
 _EXPLICIT = ("argument", "--map", "@FILE")  # explicit on the command line
@@ -31,22 +31,19 @@ FAR = 4.0  # times as long: twice the bytes at half the rate, as on any sound de
 SETTING_UP = 10.0  # seconds: compilers of some drivers take that, once
 
 
-def _bad_map(known: Evidence, _: MapName) -> Texts | None:
-    if not known.problems:
-        return None
-    first = known.problems[0]
-    more = f" and {len(known.problems) - 1} more" if len(known.problems) > 1 else ""
-    return {"what": first.message + more, "fix": first.hint or "see the error"}
+def _bad_map(known: Evidence, _: MapName) -> Signs:
+    for first in known.problems[:1]:
+        more = f" and {len(known.problems) - 1} more" if len(known.problems) > 1 else ""
+        yield {"what": first.message + more, "fix": first.hint or "see the error"}
 
 
-def _no_configuration(known: Evidence, named: MapName) -> Texts | None:
-    if known.source is not None or known.problems or not has_gpu(known):
-        return None
+def _no_configuration(known: Evidence, named: MapName) -> Signs:
     setting = known.theano.get("device")
     if setting is not None and setting.value.strip() != "cpu":
-        return None  # it names a device, or Theano refuses it
+        return  # it names a device, or Theano refuses it
     what = f"device=cpu ({cut(setting.origin)}) is no map" if setting else "there is no map"
-    return {"what": what, "map": _map_text(known.names, named)}
+    if known.source is None and not known.problems and has_gpu(known):
+        yield {"what": what, "map": _map_text(known.names, named)}
 
 
 def _map_text(names: Iterable[MapName], named: MapName) -> str:
@@ -60,87 +57,82 @@ def has_gpu(known: Evidence) -> bool:
     return any(device.accelerator for probe in known.probes for device in probe.devices)
 
 
-def _truncated_map(known: Evidence, _: MapName) -> Texts | None:
-    notes = known.source.notes if known.source else ()
-    lost = next((note for note in notes if note.code == "flags-lost"), None)
-    return problem(lost, "write it again") if lost else None
+def _truncated_map(known: Evidence, _: MapName) -> Signs:
+    for note in known.source.notes if known.source else ():
+        if note.code == "flags-lost":
+            yield problem(note, "write it again")
 
 
-def _cpu_fallback(known: Evidence, named: MapName) -> Texts | None:
+def _cpu_fallback(known: Evidence, named: MapName) -> Signs:
     setting = known.theano.get("device")
     contexts = known.theano.get("contexts")
     if setting is None or setting.value.strip() != "cpu" or (contexts and contexts.value.strip()):
-        return None
-    if named.kind.row.cores:
-        return None
+        return
     text = _map_text((one for one in known.names if not one.kind.row.cores), named)
     if not {*'"$`\\'}.isdisjoint(text):  # what a shell would act on is not to be pasted
         text = "MAP"
-    return {"origin": cut(setting.origin), "map": text, "device": named.requested}
+    if not named.kind.row.cores:
+        yield {"origin": cut(setting.origin), "map": text, "device": named.requested}
 
 
-def _refused(known: Evidence, _: MapName) -> Texts | None:
+def _refused(known: Evidence, _: MapName) -> Signs:
     device = refused_device(known.theano)
-    if device is None or renamed(device):  # an old name has another cause
-        return None
-    return {"device": cut(device), "origin": cut(known.theano["device"].origin)}
+    if device is not None and not renamed(device):  # an old name has another cause
+        yield {"device": cut(device), "origin": cut(known.theano["device"].origin)}
 
 
-def _lost_name(known: Evidence, named: MapName) -> Texts | None:
+def _lost_name(known: Evidence, named: MapName) -> Signs:
     owner = lost_names(known.theano).get(named.name)
-    if owner is None:
-        return None
-    return {"name": cut(named.name), "owner": owner.words, "fix": owner.fix}
+    if owner is not None:
+        yield {"name": cut(named.name), "owner": owner.words, "fix": owner.fix}
 
 
-def _old_name(known: Evidence, _: MapName) -> Texts | None:
+def _old_name(known: Evidence, _: MapName) -> Signs:
     setting = known.theano.get("device")
-    if setting is None or (new := renamed(setting.value)) is None:
-        return None
-    return {"device": cut(setting.value), "origin": cut(setting.origin), "new": new}
+    if setting is not None and (new := renamed(setting.value)) is not None:
+        yield {"device": cut(setting.value), "origin": cut(setting.origin), "new": new}
 
 
-def _other_map(known: Evidence, _: MapName) -> Texts | None:
+def _other_map(known: Evidence, _: MapName) -> Signs:
     theirs = known.theano.get("contexts")
     if known.source is None or theirs is None or known.source.origin in (*_EXPLICIT, *_THEANOS):
-        return None
+        return
     ours, other = ("".join(text.split()) for text in (known.source.text, theirs.value))
-    if ours == other:
-        return None
-    return {
-        "ours": cut(known.source.text),
-        "origin": known.source.origin,
-        "theirs": cut(theirs.value),
-        "place": cut(theirs.origin),
-    }
+    if ours != other:
+        yield {
+            "ours": cut(known.source.text),
+            "origin": known.source.origin,
+            "theirs": cut(theirs.value),
+            "place": cut(theirs.origin),
+        }
 
 
-def _child(known: Evidence, named: MapName) -> Texts | None:
+def _child(known: Evidence, named: MapName) -> Signs:
     value = known.variables.get("THEANO_GPU_IS_ALREADY_ACTIVE", "")
-    return {} if value == "Yes" and not named.kind.row.cores else None
+    if value == "Yes" and not named.kind.row.cores:
+        yield {}
 
 
-def _blocking(known: Evidence, named: MapName) -> Texts | None:
+def _blocking(known: Evidence, named: MapName) -> Signs:
     value = known.variables.get("CUDA_LAUNCH_BLOCKING", "")
-    if "CUDA_LAUNCH_BLOCKING" not in named.kind.row.reads or value.strip() in ("", "0"):
-        return None
-    return {"value": cut(value)}
+    if "CUDA_LAUNCH_BLOCKING" in named.kind.row.reads and value.strip() not in ("", "0"):
+        yield {"value": cut(value)}
 
 
-def _one_device(known: Evidence, named: MapName) -> Texts | None:
+def _one_device(known: Evidence, named: MapName) -> Signs:
     count, devices = len(known.names), {one.device and one.device.id for one in known.names}
-    if named.device is None or count == 1 or len(devices) > 1:
-        return None
-    return {"count": str(count), "device": cut(str(named.device.ref))}
+    if named.device is not None and count > 1 and len(devices) == 1:
+        yield {"count": str(count), "device": cut(str(named.device.ref))}
 
 
-def _unreadable(known: Evidence, _: MapName) -> Texts | None:
-    return problem(known.unreadable, "fix it") if known.unreadable else None
+def _unreadable(known: Evidence, _: MapName) -> Signs:
+    if known.unreadable:
+        yield problem(known.unreadable, "fix it")
 
 
-def _wrong_backend(_: Evidence, named: MapName) -> Texts | None:
-    absent = named.absent
-    return problem(absent) if absent is not None and absent.code == "wrong-backend" else None
+def _wrong_backend(_: Evidence, named: MapName) -> Signs:
+    if named.absent is not None and named.absent.code == "wrong-backend":
+        yield problem(named.absent)
 
 
 CONFIGURATION = {
@@ -160,69 +152,54 @@ CONFIGURATION = {
 }
 
 
-def _float64(known: Evidence, named: MapName) -> Texts | None:
+def _float64(known: Evidence, named: MapName) -> Signs:
     chosen = known.theano.get("floatX")
     theanos = "device" in known.theano or "contexts" in known.theano
-    if named.kind.row.cores or named.device is None:
-        return None
-    if chosen is None and not theanos:
-        return None
-    if chosen is not None and chosen.value.strip() != "float64":
-        return None
+    double = chosen.value.strip() == "float64" if chosen else theanos
     what = f"floatX=float64 ({chosen.origin})" if chosen else "floatX is not set: it is float64"
-    return _far_slower(what, named)
+    if double and named.device is not None and not named.kind.row.cores:
+        yield from _far_slower(what, named)
 
 
-def _far_slower(what: str, named: MapName) -> Texts | None:
-    """Return the cost of float64, where that is far beyond that of any sound device."""
+def _far_slower(what: str, named: MapName) -> Signs:
+    """Yield the cost of float64, where that is far beyond that of any sound device."""
     single, double = named.figures.get("product"), named.figures.get("double")
     if single is None or named.failure is not None:
-        return None
+        return
     if double is None:
-        return {"what": what, "cost": "; the device has no float64"}
-    if double.low <= FAR * single.high:
-        return None
-    cost = f"; a product then takes {double.value / single.value:.1f} times as long"
-    return {"what": what, "cost": cost}
+        yield {"what": what, "cost": "; the device has no float64"}
+    elif double.low > FAR * single.high:
+        cost = f"; a product then takes {double.value / single.value:.1f} times as long"
+        yield {"what": what, "cost": cost}
 
 
-def _costly(named: MapName, key: str, most: float) -> Texts | None:
-    """Return a cost of a name that is far beyond that of any sound device."""
+def _costly(named: MapName, key: str, most: float) -> Signs:
+    """Yield a cost of a name that is far beyond that of any sound device."""
     figure = named.figures.get(key)
-    if figure is None or figure.low < most:
-        return None
-    return {key: shown(figure)}
+    if figure is not None and figure.low >= most:
+        yield {key: shown(figure)}
 
 
-def _transfer(_: Evidence, named: MapName) -> Texts | None:
+def _transfer(_: Evidence, named: MapName) -> Signs:
     copying = named.figures.get("bandwidth")
-    if copying is None or copying.high >= COPYING:
-        return None
-    return {"what": f"copies run at {shown(copying)}"}
+    if copying is not None and copying.high < COPYING:
+        yield {"what": f"copies run at {shown(copying)}"}
 
 
-def _serialised(known: Evidence, named: MapName) -> Texts | None:
-    limit = known.at_once
-    if named.device is None or limit is None or limit.code != "serialised":
-        return None
-    return {"what": limit.text}
-
-
-def _slower(_: Evidence, named: MapName) -> Texts | None:
+def _slower(_: Evidence, named: MapName) -> Signs:
     figures, device = named.figures, named.device
     product, host = figures.get("product"), figures.get("host_product")
     if device is None or device.in_host_memory or product is None or host is None:
-        return None
-    if product.low <= host.high:
-        return None
-    return {"product": shown(product), "host": shown(host)}
+        return
+    if product.low > host.high:
+        yield {"product": shown(product), "host": shown(host)}
 
 
-def _not_examined(_: Evidence, named: MapName) -> Texts | None:
-    if (found := failed(named, "no-time")) is not None:
-        return {**found, "fix": "raise --timeout, or ask about fewer names"}
-    found = failed(named, "replayed")
-    return found and {**found, "fix": "run gpumap doctor there"}
+def _not_examined(_: Evidence, named: MapName) -> Signs:
+    for sign in failed(named, "no-time"):
+        yield {**sign, "fix": "raise --timeout, or ask about fewer names"}
+    for sign in failed(named, "replayed"):
+        yield {**sign, "fix": "run gpumap doctor there"}
 
 
 def shown(figure: Estimate) -> str:
@@ -234,7 +211,7 @@ WORK = {
     "GM401": Rule("partly", lambda _, named: _costly(named, "launch", LAUNCH)),
     "GM402": Rule("partly", _transfer),
     "GM403": Rule("partly", lambda _, named: _costly(named, "setup", SETTING_UP)),
-    "GM404": Rule("partly", _serialised),
+    "GM404": Rule("partly", lambda k, n: limited(k, n, "serialised")),
     "GM405": Rule("partly", lambda _, named: _costly(named, "waiting", LAUNCH)),
     "GM406": Rule("partly", _slower),
     "GM407": Rule("partly", _float64),
