@@ -122,8 +122,7 @@ def _hip(facts: Facts) -> Iterator[Match]:
 def index(facts: Facts) -> Iterator[Match]:
     """Find a program that names a device by an index that does not exist."""
     used = re.search(r"(?:cuda|gpu|dml)?:?(\d+)$", facts.text("device_used", "device", "device_id"))
-    there = facts.count("visible_count")
-    there = facts.count("gpu_count") if there is None else there
+    there = facts.count("gpu_count")
     if used and there is not None and int(used[1]) >= there:
         yield Match("GM519", f"{used[0]} is used, and there are {there} devices", certain=True)
     elif used and int(used[1]) > 0:

@@ -40,7 +40,7 @@ STARTING = 5.0  # seconds for an interpreter to describe itself
 _ANSWER = 1 << 18  # characters of an answer that are read
 _PRINTED = 40  # lines of a library's output in the facts, at its beginning and at its end
 _LEAST = re.compile(r"jaxlib\b.*>= *([\d.]+)")
-_KINDS = {"text": str | None, "flag": bool | None, "count": int | None, "list": list | None}
+_KINDS = {"text": str | None, "flag": bool | None, "list": list | None}
 _QUIET = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 VARIABLES = (*fingerprint.VARIABLES, "LD_LIBRARY_PATH", "TF_FORCE_GPU_ALLOW_GROWTH")
 _PCI = "sys/bus/pci/devices"

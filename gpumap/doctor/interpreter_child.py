@@ -85,7 +85,7 @@ def torch(put: Put, torch: Any) -> None:
         card = torch.cuda.get_device_properties(index)
         devices.append({"name": card.name, "uuid": str(getattr(card, "uuid", "") or "")})
         put(capability=f"{card.major}.{card.minor}", gfx=getattr(card, "gcnArchName", None))
-    put(devices=devices, visible_count=len(devices))
+    put(devices=devices)
     for index in range(len(devices)):
         if float((torch.ones(1, device=f"cuda:{index}") + 1).item()) != 2.0:  # noqa: PLR2004 - 1 + 1
             put(framework_says=f"cuda:{index} computed a wrong sum")
@@ -95,8 +95,7 @@ def torch(put: Put, torch: Any) -> None:
 def jax(put: Put, jax: Any) -> None:
     """Query JAX."""
     devices = [each for each in jax.devices() if each.platform in ("gpu", "cuda", "rocm")]
-    put(is_available=bool(devices), visible_count=len(devices),
-        devices=[{"name": each.device_kind, "uuid": ""} for each in devices])  # fmt: skip
+    put(is_available=bool(devices), devices=[{"name": each.device_kind} for each in devices])
     if not devices:
         jax.devices("cuda")  # raises with the reason, which jax.devices() swallows
     put(worked=float((jax.numpy.ones(1) + 1)[0]) == 2.0)  # noqa: PLR2004 - as above
@@ -109,8 +108,8 @@ def tensorflow(put: Put, tf: Any) -> None:
     put(built_cuda=built.get("cuda_version"), built_cudnn=built.get("cudnn_version"))
     devices = tf.config.list_physical_devices("GPU")
     details = [tf.config.experimental.get_device_details(each) for each in devices]
-    listed = [{"name": each.get("device_name", ""), "uuid": ""} for each in details]
-    put(is_available=bool(listed), visible_count=len(listed), worked=bool(listed), devices=listed)
+    listed = [{"name": each.get("device_name", "")} for each in details]
+    put(is_available=bool(listed), worked=bool(listed), devices=listed)
 
 
 def cupy(put: Put, cupy: Any) -> None:
@@ -118,10 +117,8 @@ def cupy(put: Put, cupy: Any) -> None:
     runtime = cupy.cuda.runtime
     number = runtime.runtimeGetVersion()
     put(built_cuda=f"{number // 1000}.{number % 1000 // 10}")
-    count = runtime.getDeviceCount()
-    cards = [runtime.getDeviceProperties(index) for index in range(count)]
-    put(is_available=bool(count), visible_count=count,
-        devices=[{"name": each["name"].decode(), "uuid": ""} for each in cards])  # fmt: skip
+    cards = [runtime.getDeviceProperties(n) for n in range(runtime.getDeviceCount())]
+    put(is_available=bool(cards), devices=[{"name": each["name"].decode()} for each in cards])
     put(worked=float((cupy.ones(1) + 1)[0]) == 2.0)  # noqa: PLR2004 - as above
 
 
@@ -129,9 +126,8 @@ def onnxruntime(put: Put, onnxruntime: Any) -> None:
     """Query ONNX Runtime: a provider that is listed need not be loadable."""
     import ctypes
 
-    providers = onnxruntime.get_available_providers()
-    put(providers=providers)
-    if not {"CUDAExecutionProvider", "ROCMExecutionProvider"} & set(providers):
+    providers = set(onnxruntime.get_available_providers())
+    if providers.isdisjoint(("CUDAExecutionProvider", "ROCMExecutionProvider")):
         put(is_available=False)
         return
     folder = os.path.join(os.path.dirname(onnxruntime.__file__), "capi")  # noqa: PTH118, PTH120 - fast
