@@ -22,7 +22,6 @@ _HIP = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _DSO = r"kernel version ([\d.]+) does not match DSO version ([\d.]+)"
 _FULL = 0.5  # of the memory: if others use as much, they are the cause
 _PLUGIN = re.compile(r"jax-cuda\d*-(plugin|pjrt)$")
-_BEHIND = 6  # releases that jaxlib may be behind jax at most
 _NAMES = {"torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "cupy": "CuPy"}
 _ERROR = "GM534"  # of the library's own
 
@@ -276,15 +275,12 @@ def jax(facts: Facts) -> Iterator[Match]:
     """Find incompatible versions of JAX's parts, or a missing part."""
     parts = {n: version(v) for n, v in facts.packages.items() if _PLUGIN.match(n)}
     main, lib = (version(facts.packages.get(name)) for name in ("jax", "jaxlib"))
-    too_far = lib[:2] != main[:2] or sum(main[2:3]) - sum(lib[2:3]) > _BEHIND
     least = facts.number("jaxlib_least")
     if main and lib and lib[:3] > main[:3]:
         yield Match("GM516", f"jaxlib {dotted(lib)} is newer than jax {dotted(main)}", certain=True)
     elif lib and lib < least:
         what = f"jax {dotted(main)} needs jaxlib {dotted(least)} or newer; this is {dotted(lib)}"
         yield Match("GM516", what, certain=True)
-    elif not least and main and lib and too_far:
-        yield Match("GM516", f"jaxlib {dotted(lib)} is too old for jax {dotted(main)}", rank=0)
     base = lib or main
     for name, number in parts.items():
         if base and number and number != base:
