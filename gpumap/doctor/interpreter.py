@@ -120,20 +120,16 @@ def installed(paths: Iterable[str]) -> Iterator[Package]:
     for path in paths:
         with suppress(OSError, ValueError):
             for found in distributions(path=[path]):
-                if not _left_by_pip(found):
-                    yield from _package(found, path)
-
-
-def _left_by_pip(found: Distribution) -> bool:
-    """Return whether it is what an interrupted pip leaves of a package: ``~orch-2.0.dist-info``."""
-    folder = getattr(found, "_path", None)
-    return folder is not None and folder.name.startswith("~")
+                yield from _package(found, path)
 
 
 def _package(found: Distribution, folder: str) -> Iterator[Package]:
-    """Yield a package by its metadata, if that can be read and has a name."""
+    """Yield a package by its metadata, if that can be read and has a name.
+
+    An interrupted pip leaves what is none any more: ``~orch-2.0.dist-info``.
+    """
     with suppress(OSError, ValueError, KeyError):
-        if found.name:
+        if found.name and not getattr(found, "_path", Path()).name.startswith("~"):
             name = re.sub(r"[-_.]+", "-", found.name).lower()
             yield Package(name, found.version or "", folder, tuple(found.requires or ()))
 
