@@ -6,6 +6,7 @@ Drivers may crash or hang: they are queried in subprocesses, concurrently, each 
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from gpumap.doctor.screening import StepResult
     from gpumap.inventory import Inventory
-    from gpumap.model import Entry, Estimate, MapText
+    from gpumap.model import Entry, MapText
 
 _VARIABLES = (*VARIABLES, "THEANO_GPU_IS_ALREADY_ACTIVE")
 _FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
@@ -146,9 +147,7 @@ def _measured(named: MapName, results: Sequence[StepResult]) -> MapName:
     failures = [Reason(one.code, one.text) for one in results if one.code is not None]
     if not any(one.what == "costs" for one in results):
         failures.append(Reason("no-time", "the run was interrupted"))
-    figures: dict[str, Estimate] = {}
-    for result in results:
-        figures = {**result.figures, **figures}
+    figures = dict(ChainMap(*(dict(one.figures) for one in results)))
     return replace(named, figures=figures, failure=next(iter(failures), None))
 
 
