@@ -40,15 +40,8 @@ _NUMBERED = ("dev/nvidia[0-9]*", "dev/dri/renderD[0-9]*")
 
 def configuration(cwd: str, source: MapText | None, inventory: Inventory) -> Evidence:
     """Return the evidence of settings and the machine's files, before drivers are queried."""
-    env = inventory.host.env
-    theano, unreadable = _theano(env, cwd)
-    return Evidence(
-        topology=inventory.host.topology,
-        source=source,
-        variables=_variables(env),
-        theano=theano,
-        unreadable=unreadable,
-    )
+    theano, unreadable = _theano(inventory.host.env, cwd)
+    return replace(_given(source, inventory), theano=theano, unreadable=unreadable)
 
 
 def recorded(
@@ -58,20 +51,17 @@ def recorded(
 
     A default map is no sign that it has none: the file has what `gpumap devices` would map.
     """
-    host, unused = inventory.host, Reason("replayed", why)
-    names = map_names(context_map, inventory)
-    return Evidence(
-        topology=host.topology,
-        source=source,
-        variables=_variables(host.env),
-        probes=inventory.probes,
-        nvidia=Health(silent=why),
-        names=tuple(replace(one, failure=unused if one.device else None) for one in names),
-    )
+    known, unused = _given(source, inventory), Reason("replayed", why)
+    every = map_names(context_map, inventory)
+    names = tuple(replace(one, failure=unused if one.device else None) for one in every)
+    return replace(known, probes=inventory.probes, nvidia=Health(silent=why), names=names)
 
 
-def _variables(env: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: env[name] for name in _VARIABLES if name in env}
+def _given(source: MapText | None, inventory: Inventory) -> Evidence:
+    """Return what is known before anything is asked: the processors, the map and variables."""
+    env = inventory.host.env
+    variables = {name: env[name] for name in _VARIABLES if name in env}
+    return Evidence(inventory.host.topology, source, variables=variables)
 
 
 def theano_map(env: Mapping[str, str], cwd: str) -> ContextMap | None:
