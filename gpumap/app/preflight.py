@@ -117,13 +117,13 @@ class _Preflight:
         there = "run gpumap preflight there"
         for binding in bindings:
             for item in self._required.of_device(binding.device, None):
-                self._take(fixed(FitnessCheck(*item, name=binding.name)))
+                self._take(FitnessCheck(*item, name=binding.name))
             use = FitnessCheck("use", "cannot-tell", NOTHING_RAN, there, binding.name)
             self._note(use, Exit.INCONCLUSIVE)  # whatever may be ignored
 
     def _count(self, bindings: Sequence[Binding]) -> None:
         for item in self._required.of_node(bindings):
-            self._take(fixed(FitnessCheck(*item)))
+            self._take(FitnessCheck(*item))
 
     def _bindings(self) -> tuple[Binding, ...]:
         """Return the names that have a device; each other one is missing.
@@ -186,6 +186,7 @@ class _Preflight:
     def _note(self, check: FitnessCheck, code: Exit) -> None:
         """Note a check, and what it means for the exit code."""
         assert isinstance(self._draft.result, Screened)
+        check = fixed(check)
         self._draft.result = replace(self._draft.result, checks=(*self._draft.result.checks, check))
         if check.fitness == "fit":
             return

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpumap.backends.probe import answering, own_module, run_child
 from gpumap.doctor.evidence import Health
-from gpumap.doctor.fixes import fixed
 from gpumap.machine.cuda import driver
 from gpumap.machine.kernel_log import records, xids
 from gpumap.machine.nvml import NvmlUnavailable, health
@@ -77,12 +76,12 @@ def checks(
 ) -> Iterator[FitnessCheck]:
     """Yield what the counters and settings of each device say, and what was required of them."""
     for lost in (gpu.gpu for gpu in known.gpus or () if gpu.gpu.problem is not None):
-        yield fixed(FitnessCheck("driver", "unfit", f"GPU {lost.index}: {lost.problem}"))
+        yield FitnessCheck("driver", "unfit", f"GPU {lost.index}: {lost.problem}")
     for binding in bindings:
         every = [*_links(binding.device, links), *_of_nvidia(binding.device, known)]
         every += _of_amd(binding.device, tree)
         every += required.of_device(binding.device, known.of(binding.device))
-        yield from (fixed(FitnessCheck(*item, name=binding.name)) for item in every)
+        yield from (FitnessCheck(*item, name=binding.name) for item in every)
 
 
 def _links(device: Device, links: Mapping[str, LinkState]) -> Iterator[Item]:

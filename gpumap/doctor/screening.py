@@ -14,7 +14,6 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Literal
 
 from gpumap.backends.probe import own_module, run_child
-from gpumap.doctor.fixes import fixed
 from gpumap.model import Estimate, FitnessCheck, Reason
 from gpumap.model.io import plain, typed
 from gpumap.text import ended
@@ -69,8 +68,7 @@ class StepResult:
         """Return what it says of whether the machine may take a job."""
         fitness = _FITNESS.get(self.code, "unfit")
         figure = next(iter(self.figures.values()), None)
-        found = FitnessCheck(self.what, fitness, self.text, None, self.name, self.other, figure)
-        return fixed(found)
+        return FitnessCheck(self.what, fitness, self.text, None, self.name, self.other, figure)
 
 
 def tier_of(within: float) -> Tier:

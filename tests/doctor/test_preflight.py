@@ -18,6 +18,7 @@ from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Health
+from gpumap.doctor.fixes import fixed
 from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun, StepResult
 from gpumap.doctor.screening_child import Screening
@@ -171,7 +172,7 @@ def test_a_card_that_is_not_well_is_unfit_and_says_why(what, seen, given):
     check = next(check for check in examined(**given) if check.fitness != "fit")
     assert (check.what, check.fitness) == (what, "unfit")
     assert seen in check.text
-    assert check.fix
+    assert fixed(check).fix
 
 
 @pytest.mark.parametrize(("given", "what"), TABLE["unread"])
