@@ -129,7 +129,7 @@ class Screening:
             return
         self._begin(key)
         try:
-            self._found(*action())
+            self._report(key, action())
         except GpumapError as error:
             self._failed(error)
 
@@ -138,15 +138,15 @@ class Screening:
         self._say({"begin": key})
 
     def _failed(self, error: GpumapError) -> None:
-        self._found(error.diagnostics[0].code, str(error), {})
+        self._report(self._doing, (error.diagnostics[0].code, str(error), {}))
 
-    def _found(self, code: str | None, text: str, figures: Mapping[str, Estimate]) -> None:
-        """Report what came of the step; a device that failed one of its own takes no other."""
-        what, name, _ = self._doing
+    def _report(self, key: Key, found: Found) -> None:
+        """Say what came of a step; a device that failed one of its own takes no other."""
+        what, name, _ = key
         used = self._every.get(name or "")
-        if used is not None and code is not None and what in (*BASIC, "soak"):
+        if used is not None and found[0] is not None and what in (*BASIC, "soak"):
             used.well = False
-        self._say({"result": StepResult(*self._doing, code, text, figures)})
+        self._say({"result": StepResult(*key, *found)})
 
     def _open(self, binding: Binding) -> Found:
         library = binding.device.backend
@@ -158,9 +158,7 @@ class Screening:
         session = backend.open(binding.device, clock)
         used = UsedDevice(binding, len(self._every), session, clock)
         self._every[binding.name] = used
-        figures: dict[str, Estimate] = {}
-        if self._tier == "doctor":
-            figures["setup"] = setup(session, clock, start)
+        figures = {"setup": setup(session, clock, start)} if self._tier == "doctor" else {}
         return None, f"{binding.device.name} is open", figures
 
     # --- each against its siblings
@@ -174,8 +172,8 @@ class Screening:
             if all((what, used.name, None) in self._done for used in every):
                 continue
             if len(every) == 1:
-                self._doing = (what, every[0].name, None)
-                self._found(None, "the only device of its model here: nothing to compare with", {})
+                text = "the only device of its model here: nothing to compare with"
+                self._report((what, every[0].name, None), (None, text, {}))
             else:
                 self._compare(what, work, every)
 
@@ -205,9 +203,8 @@ class Screening:
         later = {name: seconds[_WARM:] for name, seconds in times.items()}
         shares = compared(later, TOLERANCE_OF_CORES if on_host else TOLERANCE)
         for used in every:
-            self._doing = (what, used.name, None)
             others = load if used.device.in_host_memory else 0.0
-            self._found(*_share(*shares[used.name], others))
+            self._report((what, used.name, None), _share(*shares[used.name], others))
 
     # --- all at once; and a soak
 
@@ -230,12 +227,11 @@ class Screening:
                 self._begin(("soak", used.name, None))
                 text = used.soaked(min(time.monotonic() + turn, self._end))
                 if text is not None:
-                    self._found("wrong-data", text, {})
+                    self._report(self._doing, ("wrong-data", text, {}))
         for used in self._well():
             if used.launches > 1:
-                self._doing = ("soak", used.name, None)
                 text = f"{used.launches} launches, every bit as in the first, which is verified"
-                self._found(None, text, {})
+                self._report(("soak", used.name, None), (None, text, {}))
 
 
 def _within(space: Buffers) -> Iteration:
