@@ -49,12 +49,7 @@ def _cuda_without(known: Evidence, named: MapName) -> bool:
     """Return whether a CUDA name has no device because CUDA shows none; of a script none is."""
     driver = known.nvidia.driver
     shows = driver is not None and not driver.status and driver.devices
-    return named.absent is not None and _is_cuda(named) and not shows and not known.fake()
-
-
-def _is_cuda(named: MapName) -> bool:
-    """Return whether a name is of the kind that NVIDIA's driver and NVML are asked of."""
-    return named.kind is Kind.CUDA
+    return named.absent is not None and named.kind is Kind.CUDA and not shows and not known.fake()
 
 
 def _no_permission(known: Evidence, named: MapName) -> Signs:
@@ -68,7 +63,7 @@ def _no_permission(known: Evidence, named: MapName) -> Signs:
 
 def _hangs(known: Evidence, named: MapName) -> Signs:
     nvidia = known.nvidia
-    if named.absent is not None and _is_cuda(named) and nvidia.hangs:
+    if named.absent is not None and named.kind is Kind.CUDA and nvidia.hangs:
         yield {"what": f"NVIDIA's driver: {nvidia.silent}"}
     yield from _ended(known, named, "hangs", "no-answer")
 
@@ -81,7 +76,7 @@ def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> 
 
 
 def _hidden(known: Evidence, named: MapName) -> Signs:
-    if not _is_cuda(named):
+    if named.kind is not Kind.CUDA:
         yield from _renumbered(known, named)
         return
     text, gpus, driver = known.variables.get(VARIABLE), known.nvidia.gpus, known.nvidia.driver
@@ -107,7 +102,7 @@ def _renumbered(known: Evidence, named: MapName) -> Signs:
 
 
 def _no_driver(known: Evidence, named: MapName) -> Signs:
-    if not _is_cuda(named) and (probe := _failed(known, named, "no-driver")):
+    if named.kind is not Kind.CUDA and (probe := _failed(known, named, "no-driver")):
         yield {"what": probe.reason or "", "fix": probe.fix or "install one"}
     nvidia = known.nvidia
     if _cuda_without(known, named) and nvidia.driver is None and not nvidia.silent:
@@ -116,7 +111,7 @@ def _no_driver(known: Evidence, named: MapName) -> Signs:
 
 
 def _driver_old(known: Evidence, named: MapName) -> Signs:
-    if _is_cuda(named) and (probe := _failed(known, named, "old-driver")):
+    if named.kind is Kind.CUDA and (probe := _failed(known, named, "old-driver")):
         yield {"what": probe.reason or "", "fix": probe.fix or "update it"}
 
 
@@ -170,7 +165,8 @@ def _library(
 def _mig(known: Evidence, named: MapName) -> Signs:
     split = any(gpu.gpu.mig for gpu in known.nvidia.gpus or ())
     instances = any(d.facts.get("mig") for d in known.of_kind(named.kind))
-    if named.absent is not None and _is_cuda(named) and named.index and (split or instances):
+    wanted = named.absent is not None and named.kind is Kind.CUDA and named.index
+    if wanted and (split or instances):
         yield {}
 
 
@@ -195,7 +191,7 @@ def _memory_full(_: Evidence, named: MapName) -> Signs:
 
 
 def _gpu_busy(known: Evidence, named: MapName) -> Signs:
-    if named.device is None or not _is_cuda(named) or known.fake():
+    if named.device is None or named.kind is not Kind.CUDA or known.fake():
         return
     gpu = known.nvidia.of(named.device)
     if gpu is not None and gpu.busy is not None and gpu.busy > _GPU_BUSY:
@@ -206,7 +202,7 @@ def _gpu_busy(known: Evidence, named: MapName) -> Signs:
 def _order(known: Evidence, named: MapName) -> Signs:
     """Compare CUDA's numbers with the order of PCI addresses, which nvidia-smi counts by."""
     device = named.device
-    if device is None or device.pci is None or named.index is None or not _is_cuda(named):
+    if device is None or device.pci is None or named.index is None or named.kind is not Kind.CUDA:
         return
     every = {device.pci} | {gpu.gpu.pci for gpu in known.nvidia.gpus or () if gpu.gpu.pci}
     every |= {d.pci for d in known.of_kind(named.kind) if d.pci}
@@ -226,26 +222,25 @@ def _wrong_device(known: Evidence, named: MapName) -> Signs:
         }  # fmt: skip
 
 
-_ABSENT = Exit.ABSENT
 DEVICES = {
-    "GM201": Rule("not used", _no_permission, _ABSENT),
-    "GM202": Rule("not used", _hangs, _ABSENT),
-    "GM203": Rule("not used", lambda k, n: _ended(k, n, "crashes", "crashed"), _ABSENT),
-    "GM204": Rule("not used", _hidden, _ABSENT),
-    "GM205": Rule("not used", _no_driver, _ABSENT),
-    "GM206": Rule("not used", _driver_old, _ABSENT),
-    "GM207": Rule("not used", _driver_fails, _ABSENT),
-    "GM208": Rule("not used", _shows_none, _ABSENT),
-    "GM209": Rule("not used", _missing, _ABSENT),
-    "GM210": Rule("not used", _broken, _ABSENT),
-    "GM211": Rule("not used", _mig, _ABSENT),
+    "GM201": Rule("not used", _no_permission, Exit.ABSENT),
+    "GM202": Rule("not used", _hangs, Exit.ABSENT),
+    "GM203": Rule("not used", lambda k, n: _ended(k, n, "crashes", "crashed"), Exit.ABSENT),
+    "GM204": Rule("not used", _hidden, Exit.ABSENT),
+    "GM205": Rule("not used", _no_driver, Exit.ABSENT),
+    "GM206": Rule("not used", _driver_old, Exit.ABSENT),
+    "GM207": Rule("not used", _driver_fails, Exit.ABSENT),
+    "GM208": Rule("not used", _shows_none, Exit.ABSENT),
+    "GM209": Rule("not used", _missing, Exit.ABSENT),
+    "GM210": Rule("not used", _broken, Exit.ABSENT),
+    "GM211": Rule("not used", _mig, Exit.ABSENT),
     "GM212": Rule("not used", lambda _, named: failed(named, "wrong-data"), Exit.WRONG_DATA),
-    "GM213": Rule("not used", _memory_full, _ABSENT),
-    "GM214": Rule("not used", _other_failure, _ABSENT),
+    "GM213": Rule("not used", _memory_full, Exit.ABSENT),
+    "GM214": Rule("not used", _other_failure, Exit.ABSENT),
     "GM215": Rule("partly", _gpu_busy),
     "GM216": Rule("used", _order),
     "GM217": Rule("partly", _wrong_device),
-    "GM219": Rule("not used", _not_there, _ABSENT, last=True),
+    "GM219": Rule("not used", _not_there, Exit.ABSENT, last=True),
 }
 
 

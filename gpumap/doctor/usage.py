@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gpumap.doctor.evidence import Evidence, MapName, Signs
     from gpumap.model import Estimate
 
-_EXPLICIT = ("argument", "--map", "@FILE")  # explicit on the command line
-_THEANOS = ("THEANO_FLAGS", ".theanorc")
+# Of a map that is explicit on the command line, or that is Theano's own.
+_RIGHT = ("argument", "--map", "@FILE", "THEANO_FLAGS", ".theanorc")
 _LONG = 400  # characters: a longer map is no line to paste
 LAUNCH = 1e-3  # seconds: a launch takes 5 to 100 us on sound devices
 COPYING = 1e9  # B/s: a link of four lanes of 2003
@@ -95,7 +95,7 @@ def _old_name(known: Evidence, _: MapName) -> Signs:
 
 def _other_map(known: Evidence, _: MapName) -> Signs:
     theirs = known.theano.get("contexts")
-    if known.source is None or theirs is None or known.source.origin in (*_EXPLICIT, *_THEANOS):
+    if known.source is None or theirs is None or known.source.origin in _RIGHT:
         return
     ours, other = ("".join(text.split()) for text in (known.source.text, theirs.value))
     if ours != other:
