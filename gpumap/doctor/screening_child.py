@@ -24,7 +24,7 @@ from gpumap.bench.exchanges import ITEM, Exchanging, Job, LocalRanks
 from gpumap.bench.verified_copies import HostCopy, PairCopy
 from gpumap.doctor.at_once import at_once
 from gpumap.doctor.costs import costs, setup
-from gpumap.doctor.screening import BASIC, Step, StepResult, Tier
+from gpumap.doctor.screening import BASIC, StepResult, Tier
 from gpumap.doctor.used_device import COPY, SIZE, UsedDevice, copied, in_turns
 from gpumap.errors import GpumapError, Unsupported
 from gpumap.judge.fitness import TOLERANCE, TOLERANCE_OF_CORES, compared
@@ -55,7 +55,7 @@ _AT_ONCE, _AT_ONCE_BRIEFLY = 10.0, 2.0  # seconds
 _CONTENTION = 0.2  # cores that others use, from which on a slow core is no finding
 _TURN = 1.0  # seconds of a soak on one device, before the next one's turn
 _TURNS = 4  # that each device has at least
-_RATES: Mapping[Step, Work] = {  # from 60 s on: memory and links against siblings
+_RATES: Mapping[str, Work] = {  # from 60 s on: memory and links against siblings
     "upload-rate": lambda used: HostCopy([used.room(_LARGE)], "h2d", sync=True),
     "download-rate": lambda used: HostCopy([used.room(_LARGE)], "d2h", sync=True),
     "memory-rate": lambda used: _within(used.room(_LARGE)),
@@ -102,7 +102,7 @@ class Screening:
 
     def _examine(self, used: UsedDevice) -> None:
         """Use a device alone, until a step of it fails."""
-        steps: dict[Step, Callable[[], Found]] = {
+        steps: dict[str, Callable[[], Found]] = {
             "upload": partial(used.moved, "h2d"),
             "download": partial(used.moved, "d2h"),
             "product": partial(used.multiplied, self._size(used)),
@@ -163,7 +163,7 @@ class Screening:
 
     # --- each against its siblings
 
-    def _siblings(self, what: Step, work: Work) -> None:
+    def _siblings(self, what: str, work: Work) -> None:
         """Compare each device with the others of its model: is it as fast?"""
         models = defaultdict(list)
         for used in self._well():
@@ -177,7 +177,7 @@ class Screening:
             else:
                 self._compare(what, work, every)
 
-    def _compare(self, what: Step, work: Work, every: Sequence[UsedDevice]) -> None:
+    def _compare(self, what: str, work: Work, every: Sequence[UsedDevice]) -> None:
         """Take samples of each, in blocks with each once, and judge them."""
 
         def begin(name: str) -> None:
@@ -196,7 +196,7 @@ class Screening:
         self._judge(what, every, times, around.read().foreign or 0.0)
 
     def _judge(
-        self, what: Step, every: Sequence[UsedDevice], times: Mapping[str, list[float]], load: float
+        self, what: str, every: Sequence[UsedDevice], times: Mapping[str, list[float]], load: float
     ) -> None:
         """Report how each device compares; `load`: cores that other programs used meanwhile."""
         on_host = any(used.device.in_host_memory for used in every)
@@ -246,7 +246,7 @@ def _pair(source: UsedDevice, target: UsedDevice) -> Found:
     return code, text, figures
 
 
-def _model(used: UsedDevice, what: Step) -> tuple[object, ...]:
+def _model(used: UsedDevice, what: str) -> tuple[object, ...]:
     """Return what devices have in common that should be as fast; a link has a node, too."""
     device = used.device
     near = device.numa_node if what in ("upload-rate", "download-rate") else None
