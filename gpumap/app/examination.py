@@ -125,7 +125,7 @@ class _Examination:
         """Return the evidence, the probes' figures with it."""
         known = self._read(inventory)
         self._record.limit.doing = "asking the drivers"
-        known = gather.surroundings(known, context_map, inventory, Path("/"))
+        known = gather.surroundings(known, context_map, inventory)
         self._draft.backends = inventory.libraries
         found_here = gather.bindings(known)
         self._draft.resolution = Resolution(context_map, found_here)

@@ -9,6 +9,7 @@ import os
 from collections import ChainMap
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap import sources
@@ -17,7 +18,6 @@ from gpumap.doctor import health
 from gpumap.doctor.evidence import BUSY, Evidence, Health, MapName, Setting
 from gpumap.errors import AbsentError, Diagnostic, MapError, QuestionError, SourceError
 from gpumap.kinds import KINDS
-from gpumap.machine.fingerprint import VARIABLES
 from gpumap.machine.state import link_states, others
 from gpumap.machine.topology import Tree
 from gpumap.model import Binding, ContextMap, Reason, replace
@@ -27,15 +27,12 @@ from gpumap.text import cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from gpumap.doctor.screening import StepResult
     from gpumap.inventory import Inventory
     from gpumap.model import Entry, MapText
 
-_VARIABLES = (*VARIABLES, "THEANO_GPU_IS_ALREADY_ACTIVE")
-_FILES = ("dev/nvidiactl", "dev/nvidia-uvm", "dev/kfd")
-_NUMBERED = ("dev/nvidia[0-9]*", "dev/dri/renderD[0-9]*")
+_FILES = "nvidiactl", "nvidia-uvm", "kfd", "nvidia[0-9]*", "dri/renderD[0-9]*"  # of devices
 
 
 def configuration(cwd: str, source: MapText | None, inventory: Inventory) -> Evidence:
@@ -59,9 +56,7 @@ def recorded(
 
 def _given(source: MapText | None, inventory: Inventory) -> Evidence:
     """Return what is known before anything is asked: the processors, the map and variables."""
-    env = inventory.host.env
-    variables = {name: env[name] for name in _VARIABLES if name in env}
-    return Evidence(inventory.host.topology, source, variables=variables)
+    return Evidence(inventory.host.topology, source, variables=inventory.host.env)
 
 
 def theano_map(env: Mapping[str, str], cwd: str) -> ContextMap | None:
@@ -81,9 +76,7 @@ def theano_map(env: Mapping[str, str], cwd: str) -> ContextMap | None:
     return parse_map(f"dev0->{device}")
 
 
-def surroundings(
-    known: Evidence, context_map: ContextMap, inventory: Inventory, root: Path
-) -> Evidence:
+def surroundings(known: Evidence, context_map: ContextMap, inventory: Inventory) -> Evidence:
     """Return the evidence with the answers of drivers, libraries and the system."""
     fake = inventory.requested == "fake"
     busy = None if fake else others()
@@ -100,9 +93,9 @@ def surroundings(
         known,
         probes=inventory.probes,
         nvidia=nvidia,
-        denied=() if fake else denied(Tree(root)),
+        denied=() if fake else denied(Tree(Path("/"))),
         others=busy,
-        links=link_states(devices, root),
+        links=link_states(devices),
         names=names,
     )
 
@@ -143,8 +136,7 @@ def _measured(named: MapName, results: Sequence[StepResult]) -> MapName:
 
 def denied(tree: Tree) -> tuple[str, ...]:
     """Return the existing device files that this process may not open."""
-    numbered = (path for name in _NUMBERED for path in sorted(tree.root.glob(name)))
-    paths = (*(tree.root / name for name in _FILES), *numbered)
+    paths = (path for name in _FILES for path in sorted(tree.root.glob(f"dev/{name}")))
     return tuple(str(p) for p in paths if p.exists() and not os.access(p, os.R_OK | os.W_OK))
 
 

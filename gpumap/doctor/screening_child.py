@@ -240,7 +240,7 @@ def _within(space: Buffers) -> Iteration:
 
 def _pair(source: UsedDevice, target: UsedDevice) -> Found:
     work = PairCopy(source.space, target.space, sync=True)
-    code, text, figures = copied(work, COPY, source)
+    code, text, figures = copied(work, source)
     if code == "wrong-data" and work.route == "peer":
         text += "; right by way of the host: peer copies are broken"
     return code, text, figures
@@ -275,7 +275,7 @@ def _summed(every: Sequence[UsedDevice]) -> Found:
         with suppress(Unsupported):  # it is not installed
             library, algorithm = nccl(sessions), "native"
     work = Exchanging(LocalRanks(sessions, library), Job(algorithm, COPY // ITEM))
-    code, text, figures = copied(work, COPY, every[0])
+    code, text, figures = copied(work, every[0])
     return code, text if code else f"{algorithm}: the sum is right on each device", figures
 
 

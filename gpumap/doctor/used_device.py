@@ -57,7 +57,7 @@ class UsedDevice:
 
     def moved(self, direction: str) -> Found:
         """Move bytes from the host to it, or back."""
-        return copied(HostCopy([self.space], direction, sync=True), COPY, self)
+        return copied(HostCopy([self.space], direction, sync=True), self)
 
     def multiplied(self, size: int) -> Found:
         """Put matrices on it, and prove their product."""
@@ -90,17 +90,17 @@ class UsedDevice:
         return None
 
 
-def copied(copy: Iteration, nbytes: int, source: UsedDevice) -> Found:
+def copied(copy: Iteration, source: UsedDevice) -> Found:
     """Make a copy once on wrong bytes, compare each; then time some more."""
-    work = played(copy, source.session, nbytes)
+    work = played(copy, source.session, COPY)
     if (text := disproved(work)) is not None:
         return "wrong-data", text, {}
     seconds = timed(partial(done, work), source.clock)
-    text = f"every byte of {memory(nbytes)} is right"
+    text = f"every byte of {memory(COPY)} is right"
     text += f" ({work.route})" if work.route else ""
     if min(seconds) <= 0.0:
         return None, text, {}
-    low, value, high = (nbytes / each for each in (max(seconds), median(seconds), min(seconds)))
+    low, value, high = (COPY / each for each in (max(seconds), median(seconds), min(seconds)))
     return None, text, {"bandwidth": Estimate(value, low, high, "B/s")}
 
 
