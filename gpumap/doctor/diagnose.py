@@ -21,7 +21,7 @@ from gpumap.doctor.usage import has_gpu, shown
 from gpumap.errors import Diagnostic, Exit
 from gpumap.files import shipped
 from gpumap.judge.exit_status import exit_code
-from gpumap.model import Diagnosis, Finding, Kind, replace
+from gpumap.model import DeviceRef, Diagnosis, Finding, Kind, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gpumap.machine.cuda import CudaDevice
     from gpumap.model import Binding, DoctorVerdict
 
-RULES = {**usage.CONFIGURATION, **hardware.DEVICES, **hardware.MACHINE, **usage.WORK}
+RULES = {**usage.CONFIGURATION, **hardware.RULES, **usage.WORK}
 _EXITS = {"GM535": Exit.INCONCLUSIVE}  # of frameworks; else the answer is no
 _WORD = re.compile(r"GM[0-9]{0,3}", re.IGNORECASE)
 _BRACES = re.compile(r"\{(\w+)\}")
@@ -95,7 +95,7 @@ def pages(word: str = "GM") -> tuple[Topic, ...]:
 def diagnoses(known: Evidence) -> tuple[Diagnosis, ...]:
     """Return the diagnosis of each name; one without a name for an invalid map."""
     if known.problems:
-        unnamed = MapName("", "", Kind.CPU)
+        unnamed = MapName("", DeviceRef(Kind.CPU))
         return (replace(_diagnosis(known, unnamed), name=None, requested=None),)
     return tuple(_diagnosis(known, named) for named in known.names)
 
@@ -110,7 +110,7 @@ def only_default_cores(known: Evidence, every: Iterable[Diagnosis]) -> bool:
         return False
     codes = [finding.code for one in every for finding in one.findings]
     slow = all(RULES[code].exit is Exit.NO and code.startswith(_OF_WORK) for code in codes)
-    return slow and all(named.kind.row.cores for named in known.names)
+    return slow and all(named.ref.kind.row.cores for named in known.names)
 
 
 def exits(every: Iterable[Diagnosis]) -> Iterable[tuple[Diagnosis, Exit]]:
@@ -127,7 +127,7 @@ def _diagnosis(known: Evidence, named: MapName) -> Diagnosis:
     active.sort(key=lambda each: (not _absence(each[0], named), _WORSE.index(each[0].rule.verdict)))
     verdict: DoctorVerdict = active[0][0].rule.verdict if active else _USED
     findings, figures = tuple(starmap(_finding, active)), dict(named.figures)
-    return Diagnosis(named.name, named.requested, verdict, _evidence(named), findings, figures)
+    return Diagnosis(named.name, str(named.ref), verdict, _evidence(named), findings, figures)
 
 
 def _active(known: Evidence, named: MapName) -> Iterator[tuple[Cause, Texts]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpumap.errors import Diagnostic, Exit
 from gpumap.machine.cuda import CudaDriver
 from gpumap.machine.nvml import GpuHealth
-from gpumap.model import Device, Estimate, Kind, LinkState, MapText, Others, Probe, Reason
+from gpumap.model import Device, DeviceRef, Estimate, LinkState, MapText, Others, Probe, Reason
 from gpumap.units import memory
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from gpumap.doctor.screening import StepResult
     from gpumap.machine.topology import Topology
-    from gpumap.model import DoctorVerdict
+    from gpumap.model import DoctorVerdict, Kind
 
     Texts = Mapping[str, str]  # the sign of a cause: the fields of its text and fix
     Signs = Iterator[Texts]
@@ -74,9 +74,7 @@ class MapName:
     """
 
     name: str
-    requested: str
-    kind: Kind
-    index: int | None = None
+    ref: DeviceRef
     device: Device | None = None
     absent: Diagnostic | None = None
     figures: Mapping[str, Estimate] = field(default_factory=dict)

@@ -161,8 +161,7 @@ def map_names(context_map: ContextMap, inventory: Inventory) -> tuple[MapName, .
 
 
 def _map_name(entry: Entry, number: int, inventory: Inventory) -> MapName:
-    ref = entry.ref
-    named = MapName(entry.name, str(ref), ref.kind, ref.index)
+    named = MapName(entry.name, entry.ref)
     try:
         resolved = resolve(ContextMap((entry,), str(entry)), inventory)
     except (AbsentError, QuestionError) as error:

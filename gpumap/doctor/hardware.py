@@ -41,7 +41,7 @@ def _failed(known: Evidence, named: MapName, *codes: ProbeCode | Lack) -> Probe 
     """Return the first unusable backend of a name without device, by code or lack."""
     if named.absent is None:
         return None
-    unusable = (p for p in _driving(known, named.kind) if not p.usable)
+    unusable = (p for p in _driving(known, named.ref.kind) if not p.usable)
     return next((p for p in unusable if p.code in codes or p.lack in codes), None)
 
 
@@ -49,11 +49,16 @@ def _cuda_without(known: Evidence, named: MapName) -> bool:
     """Return whether a CUDA name has no device because CUDA shows none; of a script none is."""
     driver = known.nvidia.driver
     shows = driver is not None and not driver.status and driver.devices
-    return named.absent is not None and named.kind is Kind.CUDA and not shows and not known.fake()
+    return named.absent is not None and _is_cuda(named) and not shows and not known.fake()
+
+
+def _is_cuda(named: MapName) -> bool:
+    """Return whether a name is of the kind that NVIDIA's driver and NVML are asked of."""
+    return named.ref.kind is Kind.CUDA
 
 
 def _no_permission(known: Evidence, named: MapName) -> Signs:
-    without = named.absent is not None and named.kind.row.seen == "drm"
+    without = named.absent is not None and named.ref.kind.row.seen == "drm"
     if without or _cuda_without(known, named):
         if known.denied:
             yield {"what": ", ".join(known.denied[:3])}
@@ -63,7 +68,7 @@ def _no_permission(known: Evidence, named: MapName) -> Signs:
 
 def _hangs(known: Evidence, named: MapName) -> Signs:
     nvidia = known.nvidia
-    if named.absent is not None and named.kind is Kind.CUDA and nvidia.hangs:
+    if named.absent is not None and _is_cuda(named) and nvidia.hangs:
         yield {"what": f"NVIDIA's driver: {nvidia.silent}"}
     yield from _ended(known, named, "hangs", "no-answer")
 
@@ -71,12 +76,12 @@ def _hangs(known: Evidence, named: MapName) -> Signs:
 def _ended(known: Evidence, named: MapName, probing: str, asking: ProbeCode) -> Signs:
     """Yield how the subprocess of a name's probes or of a backend's devices ended."""
     for sign in failed(named, probing):
-        yield {"what": f"{named.requested}: {sign['what']}", "fix": _CRASHED}
+        yield {"what": f"{named.ref}: {sign['what']}", "fix": _CRASHED}
     yield from _library(_failed(known, named, asking), otherwise=_CRASHED)
 
 
 def _hidden(known: Evidence, named: MapName) -> Signs:
-    if named.kind is not Kind.CUDA:
+    if not _is_cuda(named):
         yield from _renumbered(known, named)
         return
     text, gpus, driver = known.variables.get(VARIABLE), known.nvidia.gpus, known.nvidia.driver
@@ -95,14 +100,14 @@ def _renumbered(known: Evidence, named: MapName) -> Signs:
     """Yield the variables that hide devices with numbers alone, where a library was asked."""
     from gpumap.remedies import hidden
 
-    what = hidden(named.kind, known.variables)
-    usable = any(probe.usable for probe in _driving(known, named.kind))
+    what = hidden(named.ref.kind, known.variables)
+    usable = any(probe.usable for probe in _driving(known, named.ref.kind))
     if named.absent is not None and not known.fake() and what is not None and usable:
         yield {"what": what, "fix": "unset what is set of them, or name a device that is left"}
 
 
 def _no_driver(known: Evidence, named: MapName) -> Signs:
-    if named.kind is not Kind.CUDA and (probe := _failed(known, named, "no-driver")):
+    if not _is_cuda(named) and (probe := _failed(known, named, "no-driver")):
         yield {"what": probe.reason or "", "fix": probe.fix or "install one"}
     nvidia = known.nvidia
     if _cuda_without(known, named) and nvidia.driver is None and not nvidia.silent:
@@ -111,7 +116,7 @@ def _no_driver(known: Evidence, named: MapName) -> Signs:
 
 
 def _driver_old(known: Evidence, named: MapName) -> Signs:
-    if named.kind is Kind.CUDA and (probe := _failed(known, named, "old-driver")):
+    if _is_cuda(named) and (probe := _failed(known, named, "old-driver")):
         yield {"what": probe.reason or "", "fix": probe.fix or "update it"}
 
 
@@ -121,7 +126,7 @@ def _driver_fails(known: Evidence, named: MapName) -> Signs:
         return
     if driver.status not in (0, NO_DEVICE):
         answer = f"cuInit answers {driver.status}"
-    probe = next((p for p in _driving(known, named.kind) if p.reason and p.fix), None)
+    probe = next((p for p in _driving(known, named.ref.kind) if p.reason and p.fix), None)
     if answer and (probe is None or probe.lack == "no-library"):
         yield {"what": answer, "fix": "see `nvidia-smi` and `dmesg`; restart"}
     elif answer and probe is not None:
@@ -142,7 +147,7 @@ def _broken(known: Evidence, named: MapName) -> Signs:
 
 def _without(known: Evidence, named: MapName) -> bool:
     """Return whether no library of the kind can be loaded at all."""
-    every = _driving(known, named.kind)
+    every = _driving(known, named.ref.kind)
     return all(probe.lack in (*_NO_LIBRARY, *_NOT_LOADED) for probe in every)
 
 
@@ -164,9 +169,8 @@ def _library(
 
 def _mig(known: Evidence, named: MapName) -> Signs:
     split = any(gpu.gpu.mig for gpu in known.nvidia.gpus or ())
-    instances = any(d.facts.get("mig") for d in known.of_kind(named.kind))
-    wanted = named.absent is not None and named.kind is Kind.CUDA and named.index
-    if wanted and (split or instances):
+    instances = any(d.facts.get("mig") for d in known.of_kind(named.ref.kind))
+    if named.absent is not None and _is_cuda(named) and named.ref.index and (split or instances):
         yield {}
 
 
@@ -191,7 +195,7 @@ def _memory_full(_: Evidence, named: MapName) -> Signs:
 
 
 def _gpu_busy(known: Evidence, named: MapName) -> Signs:
-    if named.device is None or named.kind is not Kind.CUDA or known.fake():
+    if named.device is None or not _is_cuda(named) or known.fake():
         return
     gpu = known.nvidia.of(named.device)
     if gpu is not None and gpu.busy is not None and gpu.busy > _GPU_BUSY:
@@ -202,14 +206,14 @@ def _gpu_busy(known: Evidence, named: MapName) -> Signs:
 def _order(known: Evidence, named: MapName) -> Signs:
     """Compare CUDA's numbers with the order of PCI addresses, which nvidia-smi counts by."""
     device = named.device
-    if device is None or device.pci is None or named.index is None or named.kind is not Kind.CUDA:
+    if device is None or device.pci is None or named.ref.index is None or not _is_cuda(named):
         return
     every = {device.pci} | {gpu.gpu.pci for gpu in known.nvidia.gpus or () if gpu.gpu.pci}
-    every |= {d.pci for d in known.of_kind(named.kind) if d.pci}
+    every |= {d.pci for d in known.of_kind(named.ref.kind) if d.pci}
     place = sorted(every).index(device.pci)
     chosen = known.variables.get(VARIABLE, "").strip()  # then the numbers are the user's own
-    if place != named.index and not chosen:
-        yield {"device": named.requested, "place": str(place), "pci": device.pci}
+    if place != named.ref.index and not chosen:
+        yield {"device": str(named.ref), "place": str(place), "pci": device.pci}
 
 
 def _wrong_device(known: Evidence, named: MapName) -> Signs:
@@ -218,43 +222,21 @@ def _wrong_device(known: Evidence, named: MapName) -> Signs:
     better = next((str(d.ref) for d in others), None)
     if device is not None and device.facts.get("type") == "other" and better is not None:
         yield {
-            "device": named.requested, "what": device.name, "better": better, "name": named.name,
+            "device": str(named.ref), "what": device.name, "better": better, "name": named.name,
         }  # fmt: skip
-
-
-DEVICES = {
-    "GM201": Rule("not used", _no_permission, Exit.ABSENT),
-    "GM202": Rule("not used", _hangs, Exit.ABSENT),
-    "GM203": Rule("not used", lambda k, n: _ended(k, n, "crashes", "crashed"), Exit.ABSENT),
-    "GM204": Rule("not used", _hidden, Exit.ABSENT),
-    "GM205": Rule("not used", _no_driver, Exit.ABSENT),
-    "GM206": Rule("not used", _driver_old, Exit.ABSENT),
-    "GM207": Rule("not used", _driver_fails, Exit.ABSENT),
-    "GM208": Rule("not used", _shows_none, Exit.ABSENT),
-    "GM209": Rule("not used", _missing, Exit.ABSENT),
-    "GM210": Rule("not used", _broken, Exit.ABSENT),
-    "GM211": Rule("not used", _mig, Exit.ABSENT),
-    "GM212": Rule("not used", lambda _, named: failed(named, "wrong-data"), Exit.WRONG_DATA),
-    "GM213": Rule("not used", _memory_full, Exit.ABSENT),
-    "GM214": Rule("not used", _other_failure, Exit.ABSENT),
-    "GM215": Rule("partly", _gpu_busy),
-    "GM216": Rule("used", _order),
-    "GM217": Rule("partly", _wrong_device),
-    "GM219": Rule("not used", _not_there, Exit.ABSENT, last=True),
-}
 
 
 def _masked(known: Evidence, named: MapName) -> bool:
     """Return whether a name is of a core that is on, and not for this process."""
-    if not named.kind.row.cores or named.index is None:
+    if not named.ref.kind.row.cores or named.ref.index is None:
         return False
-    return len(known.topology.cpus) <= named.index < known.topology.online
+    return len(known.topology.cpus) <= named.ref.index < known.topology.online
 
 
 def _affinity(known: Evidence, named: MapName) -> Signs:
     if named.absent is not None and _masked(known, named):
         allowed, online = len(known.topology.cpus), known.topology.online
-        yield {"device": named.requested, "allowed": str(allowed), "online": str(online)}
+        yield {"device": str(named.ref), "allowed": str(allowed), "online": str(online)}
 
 
 def _quota(known: Evidence, named: MapName) -> Signs:
@@ -290,16 +272,34 @@ def _numa(known: Evidence, named: MapName) -> Signs:
     link = known.links.get(named.device.id) if named.device else None
     if link is not None and link.node is not None and link.nodes and link.node not in link.nodes:
         here = ", ".join(map(str, link.nodes))
-        yield {"device": named.requested, "node": str(link.node), "here": here}
+        yield {"device": str(named.ref), "node": str(link.node), "here": here}
 
 
 def _narrow(known: Evidence, named: MapName) -> Signs:
     link = known.links.get(named.device.id) if named.device else None
     if link is not None and link.width and link.width < (link.max_width or 0):
-        yield {"device": named.requested, "what": f"{link.width} of {link.max_width} lanes"}
+        yield {"device": str(named.ref), "what": f"{link.width} of {link.max_width} lanes"}
 
 
-MACHINE = {
+RULES = {
+    "GM201": Rule("not used", _no_permission, Exit.ABSENT),
+    "GM202": Rule("not used", _hangs, Exit.ABSENT),
+    "GM203": Rule("not used", lambda k, n: _ended(k, n, "crashes", "crashed"), Exit.ABSENT),
+    "GM204": Rule("not used", _hidden, Exit.ABSENT),
+    "GM205": Rule("not used", _no_driver, Exit.ABSENT),
+    "GM206": Rule("not used", _driver_old, Exit.ABSENT),
+    "GM207": Rule("not used", _driver_fails, Exit.ABSENT),
+    "GM208": Rule("not used", _shows_none, Exit.ABSENT),
+    "GM209": Rule("not used", _missing, Exit.ABSENT),
+    "GM210": Rule("not used", _broken, Exit.ABSENT),
+    "GM211": Rule("not used", _mig, Exit.ABSENT),
+    "GM212": Rule("not used", lambda _, named: failed(named, "wrong-data"), Exit.WRONG_DATA),
+    "GM213": Rule("not used", _memory_full, Exit.ABSENT),
+    "GM214": Rule("not used", _other_failure, Exit.ABSENT),
+    "GM215": Rule("partly", _gpu_busy),
+    "GM216": Rule("used", _order),
+    "GM217": Rule("partly", _wrong_device),
+    "GM219": Rule("not used", _not_there, Exit.ABSENT, last=True),
     "GM301": Rule("not used", _affinity, Exit.ABSENT),
     "GM302": Rule("partly", _quota),
     "GM303": Rule("partly", _busy),

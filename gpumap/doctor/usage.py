@@ -48,8 +48,8 @@ def _no_configuration(known: Evidence, named: MapName) -> Signs:
 
 def _map_text(names: Iterable[MapName], named: MapName) -> str:
     """Return the map of names, in one line; a very long one is that of this name only."""
-    text = ";".join(f"{one.name}->{one.requested}" for one in names)
-    return text if 0 < len(text) <= _LONG else f"{cut(named.name)}->{named.requested}"
+    text = ";".join(f"{one.name}->{one.ref}" for one in names)
+    return text if 0 < len(text) <= _LONG else f"{cut(named.name)}->{named.ref}"
 
 
 def has_gpu(known: Evidence) -> bool:
@@ -68,11 +68,11 @@ def _cpu_fallback(known: Evidence, named: MapName) -> Signs:
     contexts = known.theano.get("contexts")
     if setting is None or setting.value.strip() != "cpu" or (contexts and contexts.value.strip()):
         return
-    text = _map_text((one for one in known.names if not one.kind.row.cores), named)
+    text = _map_text((one for one in known.names if not one.ref.kind.row.cores), named)
     if not {*'"$`\\'}.isdisjoint(text):  # what a shell would act on is not to be pasted
         text = "MAP"
-    if not named.kind.row.cores:
-        yield {"origin": cut(setting.origin), "map": text, "device": named.requested}
+    if not named.ref.kind.row.cores:
+        yield {"origin": cut(setting.origin), "map": text, "device": str(named.ref)}
 
 
 def _refused(known: Evidence, _: MapName) -> Signs:
@@ -109,13 +109,13 @@ def _other_map(known: Evidence, _: MapName) -> Signs:
 
 def _child(known: Evidence, named: MapName) -> Signs:
     value = known.variables.get("THEANO_GPU_IS_ALREADY_ACTIVE", "")
-    if value == "Yes" and not named.kind.row.cores:
+    if value == "Yes" and not named.ref.kind.row.cores:
         yield {}
 
 
 def _blocking(known: Evidence, named: MapName) -> Signs:
     value = known.variables.get("CUDA_LAUNCH_BLOCKING", "")
-    if "CUDA_LAUNCH_BLOCKING" in named.kind.row.reads and value.strip() not in ("", "0"):
+    if "CUDA_LAUNCH_BLOCKING" in named.ref.kind.row.reads and value.strip() not in ("", "0"):
         yield {"value": cut(value)}
 
 
@@ -157,7 +157,7 @@ def _float64(known: Evidence, named: MapName) -> Signs:
     theanos = "device" in known.theano or "contexts" in known.theano
     double = chosen.value.strip() == "float64" if chosen else theanos
     what = f"floatX=float64 ({chosen.origin})" if chosen else "floatX is not set: it is float64"
-    if double and named.device is not None and not named.kind.row.cores:
+    if double and named.device is not None and not named.ref.kind.row.cores:
         yield from _far_slower(what, named)
 
 

@@ -37,13 +37,12 @@ def known(*names, topology=SMALL, **more):
 
 
 def named(device=GPU, name="a", **more):
-    return MapName(name, str(device.ref), device.kind, device.ref.index, device, **more)
+    return MapName(name, device.ref, device, **more)
 
 
-def absent(asked="cuda1", index=1):
-    return MapName(
-        "a", asked, model.Kind.CUDA, index, None, Diagnostic("absent", "it is not there")
-    )
+def absent(kind=model.Kind.CUDA):
+    lost = Diagnostic("absent", "it is not there")
+    return MapName("a", model.DeviceRef(kind, 1), absent=lost)
 
 
 def seconds(value):
@@ -106,8 +105,9 @@ def test_a_variable_that_hides_devices_with_numbers_alone(
     kind = model.Kind(kind)
     monkeypatch.setitem(KINDS, kind, kind.row._replace(backends=("torch",)))
     lack = {} if usable else {"lack": "no-library", "reason": "not installed", "fix": "x"}
-    name = replace(absent(f"{kind}1"), kind=kind)
-    evidence = known(name, variables=variables, probes=(model.Probe("torch", usable, **lack),))
+    evidence = known(
+        absent(kind), variables=variables, probes=(model.Probe("torch", usable, **lack),)
+    )
     assert codes(evidence)[0] == found
 
 
@@ -118,7 +118,7 @@ def test_no_name_without_a_device_is_used(requested, why, found):
     probes = (model.Probe("torch", usable=False, reason="x", fix="y", **(why or {})),)
     lost = Diagnostic("absent", "torch: x")
     number = int(requested[3:]) if requested[3:] else None
-    name = MapName("a", requested, model.Kind.CPU, number, None, lost)
+    name = MapName("a", model.DeviceRef(model.Kind.CPU, number), absent=lost)
     evidence = known(name, topology=replace(SMALL, online=8), probes=probes)
     assert diagnoses(evidence)[0].verdict == "not used"
     assert diagnoses(evidence)[0].findings[0].fix == "y" or found in ("GM202", "GM219")
