@@ -311,7 +311,6 @@ def causes(facts: Facts) -> tuple[Match, ...]:
     """
     every = [match for rule in RULES for match in rule(facts)]
     every.sort(key=lambda match: (not match.certain, match.rank))
-    firsts = list({match.code: match for match in reversed(every)}.values())[::-1]
-    firsts.sort(key=every.index)
-    chosen = [f for f in firsts if f.certain or not firsts[0].certain]
-    return tuple(f for f in chosen if f.code != _ERROR or f.certain or len(chosen) == 1)
+    firsts = {match.code: match for match in reversed(every)}  # of a code the first one
+    chosen = [m for m in every if m is firsts[m.code] and (m.certain or not every[0].certain)]
+    return tuple(m for m in chosen if m.code != _ERROR or m.certain or len(chosen) == 1)
