@@ -152,12 +152,6 @@ class Facts:
         return self.number("torch_version_cuda", "built_cuda") or version(next(wheels, ""))[:2]
 
     @cached_property
-    def rocm_build(self) -> bool:
-        """Return whether the framework was built for AMD's devices."""
-        name, text = self.package
-        return bool(self.raw.get("torch_version_hip")) or "rocm" in f"{name} {text}"
-
-    @cached_property
     def cuda(self) -> Version:
         """Return the CUDA runtime that is used, of the build or of the machine."""
         known = self.built_cuda or self.number("runtime_cuda", "torch_version_cuda")
@@ -240,11 +234,12 @@ class Facts:
             if v is not None
         }
         (package, version_), command = self.package, self.text("install_command", "command").lower()
+        rocm = bool(self.raw.get("torch_version_hip")) or "rocm" in f"{package} {version_}"
         known = {
             "framework": self.framework, "package": package, "version": version_,
             "vendor": self.vendor, "system": self.system, "cuda": dotted(self.cuda),
             "command": command, "gpu": self.gpu, "wsl": str(self.wsl), "blind": str(self.blind),
-            "cuda_build": dotted(self.built_cuda), "rocm_build": str(self.rocm_build),
+            "cuda_build": dotted(self.built_cuda), "rocm_build": str(rocm),
             "container": str(self.container),
         }  # fmt: skip
         known |= {f"env.{name}": value for name, value in self.env.items()}
