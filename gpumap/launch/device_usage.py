@@ -177,8 +177,7 @@ class Devices:
         at = {d.id: pci_address(d.pci or "") or d.pci or "" for d in placed}
         self._drm_at = {id_: pci for id_, pci in at.items() if _has_drm(root, pci)}
         others = (replace(d, kind=Kind.CUDA) for d in placed if d.id not in self._drm_at)
-        self._gpus = Gpus(others, library)
-        self._gpus.__enter__()
+        self._gpus = Gpus(others, library).__enter__()
         self._since = int(time.time() * _MICRO)
         self._clients: dict[tuple[str, int], Client] = {}
         self._first: dict[str, GpuLook] = {}
