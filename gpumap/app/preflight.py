@@ -13,13 +13,12 @@ from gpumap.app.recording import Recording
 from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Health, MapName
-from gpumap.doctor.fixes import fixed
 from gpumap.doctor.gather import map_names
 from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun, tier_of
 from gpumap.engine.verify import one_of_each
 from gpumap.errors import Diagnostic, Exit, QuestionError
-from gpumap.files import empty
+from gpumap.files import empty, shipped
 from gpumap.inventory import Inventory
 from gpumap.judge.fitness import whose
 from gpumap.machine.state import link_states
@@ -195,3 +194,11 @@ class _Preflight:
         if check.fitness == "cannot-tell":
             found = Diagnostic("cannot-tell", message, hint=check.fix, name=check.name)
         self._draft.refuse(found, code)
+
+
+def fixed(check: FitnessCheck) -> FitnessCheck:
+    """Return an item with what to do about it, where it is not fit and that is not known yet."""
+    if check.fitness == "fit" or check.fix is not None:
+        return check
+    fixes = shipped("gpumap.doctor", "fixes.toml", dict)
+    return replace(check, fix=fixes.get(check.fitness) or fixes.get(check.what) or fixes["other"])

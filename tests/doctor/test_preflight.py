@@ -14,11 +14,11 @@ from machine.trees import Sketch
 from nvml_library import Library, NvmlError
 from tables import table
 
+from gpumap.app.preflight import fixed
 from gpumap.backends import load
 from gpumap.backends.base import Host
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Health
-from gpumap.doctor.fixes import fixed
 from gpumap.doctor.requirements import Requirements
 from gpumap.doctor.screening import DeviceRun, StepResult
 from gpumap.doctor.screening_child import Screening
