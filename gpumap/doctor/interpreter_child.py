@@ -39,7 +39,6 @@ def main(what: str, number: int) -> None:
     except BaseException as error:  # noqa: BLE001 - a library may raise what it likes
         put(import_error=f"{type(error).__name__}: {error}")
     put(done=True)
-    out.flush()
     os._exit(0)  # no time for what libraries do at their end
 
 
