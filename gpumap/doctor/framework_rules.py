@@ -172,12 +172,10 @@ def library_path(facts: Facts) -> Iterator[Match]:
     """Find folders that make the loader prefer other copies of CUDA's libraries."""
     every = re.split(r"[:;]", facts.env.get("LD_LIBRARY_PATH", ""))
     path = ":".join(p for p in every if re.search(r"cuda|cudnn|nccl|nvidia", p.lower()))
-    if not path:
-        return
     wheels = any(name.startswith("nvidia-") for name in facts.packages)
     loading = facts.prints("GM505") or facts.prints("GM504") or facts.prints("GM506")
     bundled = facts.framework in ("torch", "jax", "tensorflow") or wheels
-    if loading or bundled:
+    if path and (loading or bundled):
         what = f"LD_LIBRARY_PATH is searched before the wheels' own folders: {path}"
         yield Match("GM505", what, certain=facts.prints("GM505"), rank=-1 if loading else 3)
 
@@ -251,12 +249,11 @@ def conflicts(facts: Facts) -> Iterator[Match]:
     """Find packages that write the same files, of which one hides the other."""
     for group, patterns in tables()["conflicts"].items():
         names = [name for pattern in patterns.split() for name in matching(pattern, facts.packages)]
-        if len(names) < 2:  # noqa: PLR2004 - of two
-            continue
-        what = f"{' and '.join(names)} write the same files; the one installed last wins"
-        mixed = group in ("cudnn", "tensorflow") and not _differs(facts, names)
-        certain = not mixed and group != "cudnn"
-        yield Match("GM512", what, certain, rank=-1, names=tuple(names))
+        if len(names) > 1:
+            what = f"{' and '.join(names)} write the same files; the one installed last wins"
+            mixed = group in ("cudnn", "tensorflow") and not _differs(facts, names)
+            certain = not mixed and group != "cudnn"
+            yield Match("GM512", what, certain, rank=-1, names=tuple(names))
     tags = {m[0] for name in ("torch", "torchvision", "torchaudio")
             if (m := re.search(r"\+\w+", facts.packages.get(name, "")))}  # fmt: skip
     if len(tags) > 1:

@@ -39,9 +39,8 @@ def _driving(known: Evidence, kind: Kind) -> list[Probe]:
 
 def _failed(known: Evidence, named: MapName, *codes: ProbeCode | Lack) -> Probe | None:
     """Return the first unusable backend of a name without device, by code or lack."""
-    if named.absent is None:
-        return None
-    unusable = (p for p in _driving(known, named.ref.kind) if not p.usable)
+    every = [] if named.absent is None else _driving(known, named.ref.kind)
+    unusable = (probe for probe in every if not probe.usable)
     return next((p for p in unusable if p.code in codes or p.lack in codes), None)
 
 
@@ -195,9 +194,7 @@ def _memory_full(_: Evidence, named: MapName) -> Signs:
 
 
 def _gpu_busy(known: Evidence, named: MapName) -> Signs:
-    if named.device is None or not _is_cuda(named) or known.fake():
-        return
-    gpu = known.nvidia.of(named.device)
+    gpu = known.nvidia.of(named.device) if named.device and _is_cuda(named) else None
     if gpu is not None and gpu.busy is not None and gpu.busy > _GPU_BUSY:
         who = ", ".join(known.nvidia.users(gpu)[:3]) or _UNSEEN
         yield {"who": who, "share": f"{gpu.busy:.0%}"}

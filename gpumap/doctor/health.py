@@ -114,10 +114,9 @@ def _of_nvidia(device: Device, known: Health) -> Iterator[Item]:
 
 def _of_amd(device: Device, tree: Tree) -> Iterator[Item]:
     """Yield the errors of a card's memory, as amdgpu counts them: ``ue: 0`` are uncorrected."""
-    if device.kind is not Kind.ROCM or device.backend == "fake":
-        return
-    found = _UNCORRECTED.search(tree.text(f"sys/bus/pci/devices/{device.pci}/{_AMD}") or "")
-    yield _errors(int(found[1]) if found else None)
+    if device.kind is Kind.ROCM and device.backend != "fake":
+        found = _UNCORRECTED.search(tree.text(f"sys/bus/pci/devices/{device.pci}/{_AMD}") or "")
+        yield _errors(int(found[1]) if found else None)
 
 
 def _counters(facts: Mapping[str, Any]) -> Iterator[Item]:

@@ -84,13 +84,12 @@ class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
 
     def of_node(self, bindings: Sequence[Binding]) -> Iterator[Item]:
         """Yield whether there are as many devices of the model as required."""
-        if self.count is None:
-            return
         devices = {b.device.id: b.device for b in bindings}.values()
         found = [device for device in devices if self._is_model(device)]
-        what = self.model or "devices"
-        fit: Fitness = "fit" if len(found) >= self.count else "missing"
-        yield "count", fit, f"{len(found)} of {self.count} {what} found"
+        if self.count is not None:
+            what = self.model or "devices"
+            fit: Fitness = "fit" if len(found) >= self.count else "missing"
+            yield "count", fit, f"{len(found)} of {self.count} {what} found"
 
     def _is_model(self, device: Device) -> bool:
         wanted = (self.model or "").casefold()

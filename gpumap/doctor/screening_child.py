@@ -169,12 +169,11 @@ class Screening:
         for used in self._well():
             models[_model(used, what)].append(used)
         for every in models.values():
-            if all((what, used.name, None) in self._done for used in every):
-                continue
-            if len(every) == 1:
+            left = any((what, used.name, None) not in self._done for used in every)
+            if left and len(every) == 1:
                 text = "the only device of its model here: nothing to compare with"
                 self._report((what, every[0].name, None), (None, text, {}))
-            else:
+            elif left:
                 self._compare(what, work, every)
 
     def _compare(self, what: str, work: Work, every: Sequence[UsedDevice]) -> None:

@@ -157,11 +157,10 @@ class Run:
                     return
                 if self._watch:
                     self._watch.reaped(pid, spent.ru_utime + spent.ru_stime)
-                if (process := self._alive.pop(pid, None)) is None:  # an orphan
-                    continue
-                process.code = os.waitstatus_to_exitcode(status)
-                if code := process.code:
-                    self._finish("failed", code if code > 0 else _SIGNALLED - code, process)
+                if process := self._alive.pop(pid, None):  # else it is an orphan
+                    process.code = os.waitstatus_to_exitcode(status)
+                    if code := process.code:
+                        self._finish("failed", code if code > 0 else _SIGNALLED - code, process)
 
     def _end(self) -> None:
         """Ask each process that is left to end, and kill what has not after the grace."""

@@ -64,13 +64,12 @@ class _Sum:
     def add(self, sight: Sight, began: float, ended: float) -> None:
         """Take what was seen from one moment to another, in seconds since the start."""
         self.why = sight.why or self.why
-        if sight.share is None:
-            return
-        self.known += ended - began
-        self.worked += sight.share * (ended - began)
-        if sight.share >= _IDLE:
-            self.idle = max(self.idle, began - self.until)
-            self.until = ended
+        if sight.share is not None:
+            self.known += ended - began
+            self.worked += sight.share * (ended - began)
+            if sight.share >= _IDLE:
+                self.idle = max(self.idle, began - self.until)
+                self.until = ended
 
 
 class Watch:
