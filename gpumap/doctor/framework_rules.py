@@ -205,13 +205,12 @@ def _listed_kernels(card: Version, built: tuple[Version, ...], facts: Facts) -> 
     """Compare a device with the list of a build: code runs within one major, and PTX on newer."""
     listed = ", ".join(map(dotted, built))
     what = f"the device has capability {dotted(card)}, the build has code for {listed}"
-    if any(b[0] == card[0] and b <= card for b in built):
-        return
     ptx = (version(each[8:]) for each in facts.strings("arch_list") if each[:8] == "compute_")
     newest = max((divmod(n[0], 10) for n in ptx if n), default=())
-    code = "GM509" if card > max(built) else "GM510"
     compiled = newest and newest <= card and not facts.prints("no-kernel")  # at the first use
-    yield Match(code, what, certain=not compiled)
+    if not any(b[0] == card[0] and b <= card for b in built):
+        code = "GM509" if card > max(built) else "GM510"
+        yield Match(code, what, certain=not compiled)
 
 
 def _by_release(card: Version, facts: Facts) -> Iterator[Match]:

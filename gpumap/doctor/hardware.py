@@ -66,9 +66,8 @@ def _no_permission(known: Evidence, named: MapName) -> Signs:
 
 
 def _hangs(known: Evidence, named: MapName) -> Signs:
-    nvidia = known.nvidia
-    if named.absent is not None and _is_cuda(named) and nvidia.hangs:
-        yield {"what": f"NVIDIA's driver: {nvidia.silent}"}
+    if named.absent is not None and _is_cuda(named) and known.nvidia.hangs:
+        yield {"what": f"NVIDIA's driver: {known.nvidia.silent}"}
     yield from _ended(known, named, "hangs", "no-answer")
 
 
@@ -108,8 +107,7 @@ def _renumbered(known: Evidence, named: MapName) -> Signs:
 def _no_driver(known: Evidence, named: MapName) -> Signs:
     if not _is_cuda(named) and (probe := _failed(known, named, "no-driver")):
         yield {"what": probe.reason or "", "fix": probe.fix or "install one"}
-    nvidia = known.nvidia
-    if _cuda_without(known, named) and nvidia.driver is None and not nvidia.silent:
+    if _cuda_without(known, named) and known.nvidia.driver is None and not known.nvidia.silent:
         why = no_driver()
         yield {"what": why.reason, "fix": why.fix}
 
@@ -180,9 +178,8 @@ def _not_there(known: Evidence, named: MapName) -> Signs:
 
 def _other_failure(_: Evidence, named: MapName) -> Signs:
     """A failure without a specific cause: none may pass."""
-    failure = named.failure
-    if failure is not None and failure.code not in _NAMED:
-        yield {"what": failure.text}
+    if named.failure is not None and named.failure.code not in _NAMED:
+        yield {"what": named.failure.text}
 
 
 def _memory_full(_: Evidence, named: MapName) -> Signs:

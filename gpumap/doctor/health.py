@@ -53,12 +53,11 @@ def query(env: Mapping[str, str], limit: float, *words: str) -> Health:
 
 def _asked(*words: str) -> Health:
     """Ask in this process."""
-    log, why = {}, None
+    known = Health(driver() if words else None)
     try:
-        log = dict(xids(records()))
+        known = replace(known, xids=dict(xids(records())))
     except OSError as error:
-        why = error.strerror or "not readable"
-    known = Health(driver() if words else None, xids=log, log=why)
+        known = replace(known, log=error.strerror or "not readable")
     try:
         gpus = health()
     except NvmlUnavailable as error:

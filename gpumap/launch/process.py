@@ -40,8 +40,7 @@ class Process:
     @property
     def last(self) -> list[bytes]:
         """Return the last lines of its stderr; if it has none, of its stdout."""
-        out, err = (stream.last for stream in self.streams) if self.streams else ([], [])
-        return err or out
+        return next((stream.last for stream in reversed(self.streams) if stream.last), [])
 
 
 def start(job: Job, *, piped: bool) -> subprocess.Popen[bytes]:
