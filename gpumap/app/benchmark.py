@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
+import sys
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap.app.given_map import Where, read_map
-from gpumap.app.opening import opened, unopened
 from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program, check_single_process
 from gpumap.app.recording import Measuring, Recording
+from gpumap.engine.base import OpenDevices
 from gpumap.engine.control import Controlled, controlled
 from gpumap.engine.idle import disturbing, require_idle
 from gpumap.engine.needs import check_any, check_memory
-from gpumap.engine.verify import one_of_each
+from gpumap.engine.verify import lighten, one_of_each
 from gpumap.errors import QuestionError
 from gpumap.inventory import Inventory
 from gpumap.judge.exit_status import Gate, by_headline, decided, gated, judged
@@ -26,8 +27,8 @@ from gpumap.resolve import default_map, resolve, resolve_all
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpumap.backends.base import Clock
-    from gpumap.engine.base import Benchmark, OpenDevices, Recipe, Settings
+    from gpumap.backends.base import Clock, Feature, Session
+    from gpumap.engine.base import Benchmark, Recipe, Settings
 
     Opening = Callable[[Resolution, Inventory], AbstractContextManager[OpenDevices]]
 
@@ -37,6 +38,59 @@ _FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took
 _LATE = 0.7  # seconds at most by which that may exceed the budget
 _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
 _LOOK = 0.125  # seconds of doing nothing, to see what others do
+
+
+# --- the devices of a map: open, or as a dry run plans for them
+
+
+class Unopened(NamedTuple):
+    """A device that a dry run plans for: it is known what it should have."""
+
+    device: Device
+    features: frozenset[Feature]
+    holds: int = sys.maxsize
+
+
+def unopened(resolution: Resolution, inventory: Inventory) -> OpenDevices:
+    """Return the devices of a map as they are to be planned for; no driver is asked for it."""
+
+    def session(name: str) -> Any:
+        device = devices[name]
+        return Unopened(device, inventory.backend(device.backend).features(device))
+
+    devices = {binding.name: binding.device for binding in resolution.bindings}
+    clock = inventory.backend(resolution.bindings[0].device.backend).clock()
+    sessions = {name: session(name) for name in devices}
+    cpus = len(inventory.host.topology.cpus)
+    return OpenDevices(resolution.bindings, sessions, clock, session, cpus)
+
+
+@contextmanager
+def opened(resolution: Resolution, inventory: Inventory) -> Iterator[OpenDevices]:
+    """Open the devices of a map; all sessions are closed at the end.
+
+    Raises:
+        QuestionError: some devices are fake and some are real; their times cannot be compared.
+    """
+    backends = {binding.device.backend for binding in resolution.bindings}
+    if "fake" in backends and len(backends) > 1:
+        raise QuestionError("fake and real devices cannot be measured together", "--backend fake")
+    clock = inventory.backend(min(backends)).clock()
+    devices = {binding.name: binding.device for binding in resolution.bindings}
+    inventory.attempt(list(devices.values()))
+    with ExitStack() as stack:
+
+        def session(name: str) -> Session:
+            made = stack.enter_context(inventory.open(devices[name], clock))
+            lighten(made)
+            return made
+
+        sessions = {name: session(name) for name in devices}
+        cpus = len(inventory.host.topology.cpus)
+        yield OpenDevices(resolution.bindings, sessions, clock, session, cpus)
+
+
+# --- the run
 
 
 class Turn(NamedTuple):
@@ -93,8 +147,11 @@ class BenchmarkRun:
         """Measure a benchmark on a turn's devices; a dry run plans it."""
         known = recipe.plan(turn.resolution.bindings)
         check_any(known, recipe.instead)
-        if self._settings.dry_run:
-            self.plan(turn, recipe)
+        if self._settings.dry_run:  # of devices that stay closed, as their drivers list them
+            devices = unopened(turn.resolution, turn.inventory)
+            plan = self._benchmark(turn, recipe, devices).plan
+            self._draft.measured.append(Measuring(None, plan))
+            self._draft.plans.append(plan)
             return
         look = self.check(turn, self._measured(known, turn, recipe))
         self._record.progress.doing = "opening devices"
@@ -105,12 +162,6 @@ class BenchmarkRun:
                 self.measure(turn, benchmark, devices.clock, gpus)
             finally:
                 self._draft.after = watch.read()  # how busy the machine was meanwhile
-
-    def plan(self, turn: Turn, recipe: Recipe) -> None:
-        """Record the plan alone, of devices that stay closed, as their drivers list them."""
-        benchmark = self._benchmark(turn, recipe, unopened(turn.resolution, turn.inventory))
-        self._draft.measured.append(Measuring(None, benchmark.plan))
-        self._draft.plans.append(benchmark.plan)
 
     def check(self, turn: Turn, plan: Plan) -> Look | None:
         """Refuse what shows before a device is open; return what looks at others from now on."""
@@ -200,13 +251,12 @@ class BenchmarkRun:
         """Put the fingerprint of what is used into the report, whatever else is there."""
         from gpumap.machine.fingerprint import blas, fingerprint
 
-        devices = {b.device.id: b.device for b in turn.resolution.bindings}
-        used = {device.backend for device in devices.values()}
+        devices = tuple(binding.device for binding in one_of_each(turn.resolution.bindings))
+        used = {device.backend for device in devices}
         probes = turn.inventory.probes
         libraries = {p.name: p.version for p in probes if p.name in used and p.version}
-        self._draft.fingerprint = fingerprint(
-            turn.inventory.host.topology, tuple(devices.values()), {**libraries, **blas()}
-        )
+        topology = turn.inventory.host.topology
+        self._draft.fingerprint = fingerprint(topology, devices, {**libraries, **blas()})
 
     def _refuse_other_machine(self, turn: Turn) -> None:
         """Refuse before anything is measured what could not be compared with the base."""
