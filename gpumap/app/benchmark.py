@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     Opening = Callable[[Resolution, Inventory], AbstractContextManager[OpenDevices]]
 
 
-_NOTHING = Measured()
 _FAIR_SHARE = 0.4  # of the budget, for measuring, however long the drivers took,
 _LATE = 0.7  # seconds at most by which that may exceed the budget
 _SCRIPTED = 80  # blocks at most, on a clock that may never come to the end of a budget
@@ -275,13 +274,22 @@ class BenchmarkRun:
 
 @contextmanager
 def recorded(
-    kind: str, request: Request, cases: Sequence[str] | None = None, result: Measured = _NOTHING
+    kind: str, request: Request, cases: Sequence[str] | None = None, *, alone: bool = True
 ) -> Iterator[Recording]:
     """Record a run that measures: its settings, its time limit, and what its figures must be.
 
-    `cases` are those that were chosen; None: all are measured.
+    Args:
+        kind: the command.
+        request: what is measured.
+        cases: those that were chosen; None: all are measured.
+        alone: whether it measures the devices of this process.
+
+    Raises:
+        QuestionError: a launcher has started several, which would disturb each other.
     """
-    settings, gate = request.settings, request.gate
+    program, settings, gate = request.program, request.settings, request.gate
+    called = " ".join(program.argv[:2]) if kind == "bench" else kind
+    doubts = check_single_process(program, called) if alone else ()
     shown = {
         "seed": settings.seed,
         "precision": settings.precision,
@@ -292,25 +300,12 @@ def recorded(
         **({} if cases is None else {"cases": [*cases]}),
         **gate.settings,
     }
-    program, limit = request.program, settings.timeout
-    with Recording(kind, result, program, request.output, shown, time_limit=limit) as record:
+    output, limit = request.output, settings.timeout
+    with Recording(kind, Measured(), program, output, shown, time_limit=limit) as record:
         record.judge = partial(_judged, request=request)
-        with Progress(program, request.output, settings) as record.progress:
-            yield record
-
-
-@contextmanager
-def recorded_single_process(kind: str, request: Request, **more: Any) -> Iterator[Recording]:
-    """Record a run that measures the devices of this process; `more` as `recorded` takes.
-
-    Raises:
-        QuestionError: a launcher has started several, which would disturb each other.
-    """
-    program = request.program
-    doubts = check_single_process(program, " ".join(program.argv[:2]) if kind == "bench" else kind)
-    with recorded(kind, request, **more) as record:
         record.draft.remarks += doubts
-        yield record
+        with Progress(program, output, settings) as record.progress:
+            yield record
 
 
 def run_single_process(record: Recording, request: Request, recipe: Recipe) -> None:
@@ -328,7 +323,7 @@ def measure(key: str, request: Request, options: Mapping[str, Any]) -> None:
     assert spec.recipe is not None  # it has a command that calls this
     recipe = spec.recipe(request.settings, **options)
     recipe.base = against.base if against else None
-    with recorded_single_process(spec.command[0], request, cases=recipe.cases) as record:
+    with recorded(spec.command[0], request, recipe.cases) as record:
         record.draft.complete, record.draft.fit = recipe.complete, recipe.fits
         run_single_process(record, request, recipe)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gpumap.app.benchmark import BenchmarkRun, Request, Turn, recorded_single_process
+from gpumap.app.benchmark import BenchmarkRun, Request, Turn, recorded
 from gpumap.app.checking import prove_map
 from gpumap.bench.selftest import RUNS, SHORTEST, SelfTestRecipe, false_alarms
 from gpumap.engine.estimates import by_block
@@ -26,7 +26,8 @@ _LONGER = "raise --budget: 2m"
 def test_machine(request: Request) -> None:
     """Test every device of the map."""
     request = request._replace(settings=replace(request.settings, whole=True))
-    with recorded_single_process("selftest", request, result=Tested()) as record:
+    with recorded("selftest", request) as record:
+        record.draft.result = Tested()
         for turn in BenchmarkRun(record, request).resolve(opens=True):
             # what a device multiplies that cannot keep bytes is worth nothing
             if prove_map(record, turn.resolution, turn.inventory):

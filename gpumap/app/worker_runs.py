@@ -132,7 +132,7 @@ def _gathered(job: ProcessJob, recipe: WorkersRecipe, draft: Draft, turn: Turn) 
 @contextmanager
 def _recorded(request: Request, recipe: WorkersRecipe) -> Iterator[Recording]:
     """Record the run."""
-    with recorded("bench", request) as record:
+    with recorded("bench", request, alone=False) as record:
         recipe.draft = record.draft
         yield record
 
