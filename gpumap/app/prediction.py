@@ -10,13 +10,13 @@ from gpumap.app.recording import Draft, Recording
 from gpumap.bench.selectors import selector
 from gpumap.engine.sizes import counts
 from gpumap.errors import QuestionError
-from gpumap.model import Fit, LinkCost, Predicted, Prediction, Report, io
+from gpumap.model import LinkCost, Predicted, Prediction, io
 from gpumap.predict import given_link, measured_link, predicted, slowest
 from gpumap.text import chosen
 from gpumap.training import network
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gpumap.app.output import Output
     from gpumap.app.program import Program
@@ -58,13 +58,8 @@ def _shown(table: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
 def _predicted(draft: Draft, options: Mapping[str, Any]) -> Prediction:
     devices = counts(options["devices"] or "2:1024:x2")
     nbytes = _nbytes(options)
-    question = Prediction(
-        nbytes,
-        _link(draft, options, nbytes),
-        options["scaling"] or "strong",
-        options["network"],
-        options["compute"],
-    )
+    link, network, compute = _link(draft, options, nbytes), options["network"], options["compute"]
+    question = Prediction(nbytes, link, options["scaling"] or "strong", network, compute)
     return predicted(question, devices)
 
 
@@ -80,7 +75,11 @@ def _nbytes(options: Mapping[str, Any]) -> int:
 
 
 def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
-    """Return the cost of a message: as given, or of a report, with its machine."""
+    """Return the cost of a message: as given, or of a report, with its machine.
+
+    Raises:
+        QuestionError: both are given, or neither, or the report has no such model that fits.
+    """
     latency, bandwidth, path = options["latency"], options["bandwidth"], options["report"]
     if path is None:
         if latency is None or bandwidth is None:
@@ -91,17 +90,8 @@ def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:
         raise QuestionError("a report has a latency and a bandwidth", fix)
     report = io.read(path)
     show_machine(draft, report)
-    return slowest([measured_link(fit) for fit in _fits(report)], nbytes)
-
-
-def _fits(report: Report) -> Sequence[Fit]:
-    """Return the models of copies between devices.
-
-    Raises:
-        QuestionError: there is none that fits.
-    """
     between = selector(_BETWEEN)
-    fits = [fit for fit in report.fits if fit.fits and between.matches(fit)]
-    if not fits:
+    links = [measured_link(fit) for fit in report.fits if fit.fits and between.matches(fit)]
+    if not links:
         raise QuestionError("the report has no model of copies between devices", _FIX)
-    return fits
+    return slowest(links, nbytes)
