@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from gpumap.app.output import Output
-    from gpumap.doctor.evidence import Evidence, Health
+    from gpumap.doctor.evidence import Evidence
+    from gpumap.machine.cuda import CudaDevice
 
 _WITH_MAP = 0.5  # of the time, for an interpreter's libraries beside a map
 _REPORT = 3.0  # seconds of the limit, for what comes behind the probes
@@ -137,7 +138,6 @@ class _Examination:
         except KeyboardInterrupt:
             self._conclude(gather.with_results(known, devices, results))
             raise
-        self._record.limit.doing = ""
         return gather.with_results(known, devices, results)
 
     def _chosen(self, inventory: Inventory) -> ContextMap:
@@ -178,22 +178,18 @@ _DRIVER = 8.0  # seconds for the driver
 class Answers(NamedTuple):
     """What an interpreter, its libraries and the driver said."""
 
-    interpreter: asking.Interpreter
-    seen: str  # the interpreter as the user named it
-    facts: dict[str, dict[str, Any]]
-    nvidia: Health
-    env: Mapping[str, str]
+    python: str  # the interpreter as the user named it
+    commands: Mapping[str, str]  # of fixes
+    visible: Sequence[CudaDevice]
+    facts: Sequence[Mapping[str, Any]]  # of each framework
 
     def diagnoses(self, bindings: Sequence[Binding]) -> tuple[Diagnosis, ...]:
         """Return the diagnosis of each framework, and which of the map's devices it numbers how."""
-        visible = self.nvidia.driver.devices if self.nvidia.driver else ()
         found = []
-        for raw in self.facts.values():
-            devices = [each for each in raw.get("devices") or () if isinstance(each, dict)]
-            numbers = diagnose.numbering(devices, visible, bindings)
-            known = {**raw, "driver_devices": len(visible)}
-            commands = self.interpreter.commands(self.env)
-            found.append(diagnose.diagnosis(known, commands, self.seen, numbers))
+        for known in self.facts:
+            devices = [each for each in known.get("devices") or () if isinstance(each, dict)]
+            numbers = diagnose.numbering(devices, self.visible, bindings)
+            found.append(diagnose.diagnosis(known, self.commands, self.python, numbers))
         return tuple(found)
 
 
@@ -214,12 +210,13 @@ def ask(program: Program, python: str, limit: float) -> Answers:
     with ThreadPoolExecutor(1) as pool:
         driver = pool.submit(health.query, program.env, patience, "cuda")
         words = asking.answers(found, there, program.env, limit)
-    tree = Tree(Path("/"))
-    machine = asking.facts(tree, program.env, gather.denied(tree))
-    machine |= asking.of_driver(driver.result())
+    tree, nvidia = Tree(Path("/")), driver.result()
+    visible = nvidia.driver.devices if nvidia.driver else ()
+    machine = asking.facts(tree, program.env, gather.denied(tree)) | asking.of_driver(nvidia)
     machine = {key: value for key, value in machine.items() if value is not None}
-    every = {n: machine | asking.metadata(found, n) | words[n] for n in there}
-    return Answers(found, python, every, driver.result(), program.env)
+    last = {"driver_devices": len(visible)}
+    facts = [machine | asking.metadata(found, name) | words[name] | last for name in there]
+    return Answers(python, found.commands(program.env), visible, facts)
 
 
 # --- a block about this machine to paste into an issue: what decides placement, and no secrets
