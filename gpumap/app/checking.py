@@ -13,6 +13,7 @@ from gpumap.app.output import Output, say
 from gpumap.app.program import Ended, Program, check_single_process
 from gpumap.app.recording import Draft, Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError, WrongDataError
+from gpumap.judge.phrases import texts
 from gpumap.model import Checked, Listed, MapText, replace
 from gpumap.parse import parse_map
 from gpumap.units import counted
@@ -56,7 +57,7 @@ def _compare(sent: Any, back: Any, session: Session) -> None:
         raise WrongDataError(
             f"{session.device.ref} returned wrong bytes: {wrong.size} of {NBYTES}, first at {at} "
             f"(0x{sent[at]:02x} came back as 0x{back[at]:02x})",
-            "do not trust this device: check its memory, cable and driver",
+            texts("failures")["wrong-data"],
         )
 
 

@@ -14,12 +14,12 @@ from gpumap.app.output import Output, Progress, emit, reserve_stdout, say, speak
 from gpumap.app.program import Ended, Program, TimeLimit, ignore_signals, interrupted, to_the_end
 from gpumap.errors import Diagnostic, Exit, GpumapError
 from gpumap.judge.exit_status import STATUS, exit_code, status
+from gpumap.judge.phrases import texts
 from gpumap.machine import process_control
 from gpumap.model import MapText, Problem, Report, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from gpumap import model
     from gpumap.engine.runner import Runner
@@ -71,12 +71,7 @@ class Recording:
         return self
 
     @to_the_end
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *trace: object) -> None:
         if self.process != os.getpid():
             return
         ignore_signals()  # a second Ctrl-C must not cost the report
@@ -139,13 +134,6 @@ _SILENT_KINDS = ("devices", "compare", "predict")  # their map is found, or a sa
 _ABOVE = "the error above says why"
 _SCRIPTED = "the fake backend: every figure is scripted, none was measured"
 _STOOD_IN = "a stand-in for a driver, or a simulator: no figure is of a device"
-_FIXES = {
-    "wrong-data": "do not trust this device: check its memory, cable and driver",
-    "over-ceiling": "no device can do that: distrust the clock of this machine, or report it",
-    "device-lost": "look at the system log (dmesg); `gpumap check` tells when it is back",
-    "diverged": "lower --rate, or look at what the network computes",
-    "out-of-memory": "choose a smaller size, or free the device's memory",
-}
 _EXITS = dict.fromkeys(("wrong-data", "over-ceiling", "diverged"), Exit.WRONG_DATA)
 
 
@@ -176,7 +164,7 @@ class Measuring:
         """Yield what each failure means for the exit code."""
         for row in self.rows:
             if row.status == "failed" and (reason := row.reason) is not None:
-                message, hint = f"{row.case.id}: {reason.text}", _FIXES.get(reason.code)
+                message, hint = f"{row.case.id}: {reason.text}", texts("failures").get(reason.code)
                 diagnostic = Diagnostic(reason.code, message, hint=hint)
                 yield Problem(diagnostic, _EXITS.get(reason.code, Exit.ABSENT))
 

@@ -37,7 +37,7 @@ _DEFAULT = 12  # seconds of budget, that of the quickest benchmark: less seldom 
 
 @cache
 def texts(of: str) -> Mapping[str, str]:
-    """Return texts by code: `limits`, `unseen` of programs, `causes`, `phases`, `reasons`."""
+    """Return texts by code: what `texts.toml` has of `limits`, `failures` and others."""
     return shipped("gpumap.judge", "texts.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
 
 
