@@ -5,6 +5,7 @@ The proof that a device is true: bytes that go there come back the same.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpumap import sources
@@ -13,18 +14,19 @@ from gpumap.app.output import Output, say
 from gpumap.app.program import Ended, Program, check_single_process
 from gpumap.app.recording import Draft, Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, GpumapError, QuestionError, WrongDataError
+from gpumap.judge.exit_status import Gate, gated
 from gpumap.judge.phrases import texts
 from gpumap.model import Checked, Listed, MapText, replace
 from gpumap.parse import parse_map
 from gpumap.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from gpumap.backends.base import Session
     from gpumap.inventory import Inventory
-    from gpumap.model import ContextMap, Device, Entry, Report, Resolution
+    from gpumap.model import Entry, Resolution
 
 NBYTES = 4096
 _SEED = 20260101
@@ -87,7 +89,7 @@ def check_map(program: Program, request: CheckRequest) -> None:
     with Recording("check", Checked(), program, output, settings, time_limit=limit) as record:
         record.draft.remarks += doubts
         if skip:
-            record.judge = _judged
+            record.judge = partial(gated, gate=Gate(if_absent="skip"))
         draft = record.draft
         try:
             if request.syntax_only:
@@ -95,21 +97,13 @@ def check_map(program: Program, request: CheckRequest) -> None:
             else:
                 _find(record, program, request, prove=prove)
         finally:  # absent devices do not excuse a name that is not there
-            for problem in _unmet(request.needs, draft.map):
-                draft.refuse(problem)
-        for problem in _shared(draft.resolution if request.distinct else None):
-            draft.refuse(problem)
+            _refuse_unmet(draft, request.needs or "")
+        if request.distinct and draft.resolution is not None:
+            _refuse_shared(draft, draft.resolution)
         count = sum(note.severity == "warning" for note in draft.notes)
         if request.strict and count:
             message = f"--strict: {counted(count, 'warning')}"
             draft.refuse(Diagnostic("strict", message, hint="see above"))
-
-
-def _judged(report: Report) -> Report:
-    """Return the report, skipped if devices are absent."""
-    from gpumap.judge.exit_status import is_absent, skipped
-
-    return skipped(report, ()) if is_absent(report) else report
 
 
 def _compatible(request: CheckRequest) -> None:
@@ -146,31 +140,28 @@ def _find(record: Recording, program: Program, request: CheckRequest, *, prove: 
         prove_map(record, resolution, inventory)
 
 
-def _unmet(needs: str | None, context_map: ContextMap | None) -> Iterator[Diagnostic]:
-    if context_map is None:  # it does not parse
+def _refuse_unmet(draft: Draft, needs: str) -> None:
+    if draft.map is None:  # it does not parse
         return
-    names = {entry.name for entry in context_map.entries}
-    for needed in (needs or "").split(","):
-        if (name := needed.strip()) and name not in names:
-            message = f'the map has no name "{name}"'
-            yield Diagnostic("needs", message, hint=f'add "{name}->..."', name=name)
+    names = {"", *(entry.name for entry in draft.map.entries)}
+    for name in map(str.strip, needs.split(",")):
+        if name not in names:
+            hint, message = f'add "{name}->..."', f'the map has no name "{name}"'
+            draft.refuse(Diagnostic("needs", message, hint=hint, name=name))
 
 
-def _shared(resolution: Resolution | None) -> Iterator[Diagnostic]:
-    if resolution is None:
-        return
+def _refuse_shared(draft: Draft, resolution: Resolution) -> None:
     from gpumap.resolve import shared_hardware
 
     for names, hardware in shared_hardware(resolution.bindings).items():
         message = f"{', '.join(names)} are not distinct: {', '.join(hardware)}"
-        yield Diagnostic("distinct", message, hint="give each name a device of its own")
+        draft.refuse(Diagnostic("distinct", message, hint="give each name a device of its own"))
 
 
 # --- the proof that devices are true: each is opened, and moves bytes there and back
 def prove_map(record: Recording, resolution: Resolution, inventory: Inventory) -> bool:
     """Prove each device of a map once; return whether all are true. The report says which fail."""
-    failures: list[GpumapError] = []
-    seen: set[str] = set()
+    true, seen = True, set[str]()
     places = zip(resolution.bindings, resolution.map.entries, strict=True)
     for number, (binding, entry) in enumerate(places, 1):
         if binding.device.id in seen:
@@ -178,18 +169,14 @@ def prove_map(record: Recording, resolution: Resolution, inventory: Inventory) -
         seen.add(binding.device.id)
         record.limit.doing = f"opening {entry.name} ({binding.device.ref})"
         try:
-            _prove(binding.device, inventory)
+            clock = inventory.backend(binding.device.backend).clock()
+            with inventory.open(binding.device, clock) as session:
+                round_trip(session)
         except GpumapError as error:
-            failures.append(error)
+            true = False
             _refuse(record.draft, error, entry, number)
         record.limit.doing = ""
-    return not failures
-
-
-def _prove(device: Device, inventory: Inventory) -> None:
-    backend = inventory.backend(device.backend)
-    with inventory.open(device, backend.clock()) as session:
-        round_trip(session)
+    return true
 
 
 def _refuse(draft: Draft, error: GpumapError, entry: Entry, number: int) -> None:
@@ -268,17 +255,13 @@ def check_files(program: Program, files: Sequence[Path]) -> None:
 
 def _checked(path: Path, folder: Path) -> tuple[MapText | None, Sequence[Diagnostic]]:
     """Return the map of a file, if it has one, and all that is wrong or odd about it."""
+    found = None
     try:
         found = sources.written(folder / path)
-    except QuestionError as error:
-        return None, error.diagnostics
-    if found is None:
-        return None, []
-    try:
-        diagnostics = parse_map(found.text).notes
+        diagnostics = parse_map(found.text).notes if found else ()
     except QuestionError as error:
         diagnostics = error.diagnostics
-    return found, [_in_file(one, path, found) for one in diagnostics]
+    return found, [_in_file(one, path, found) if found else one for one in diagnostics]
 
 
 def _in_file(diagnostic: Diagnostic, path: Path, found: MapText) -> Diagnostic:
