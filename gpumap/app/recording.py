@@ -149,16 +149,14 @@ class Measuring:
         """Add what there is of the current group, and a skipped row for what never began."""
         from gpumap.model import Measurement, Reason
 
-        done = {row.case.id for row in self.rows}
-        partial = self._runner.unfinished(why) if self._runner and why != "dry run" else []
-        self.rows += [row for row in partial if row.case.id not in done]
-        done = {row.case.id for row in self.rows}
-        skipped = Reason("stopped", why)
-        self.rows += [
-            Measurement(case, "skipped", case.skip or skipped)
-            for case in self._plan.cases
-            if case.id not in done
-        ]
+        rows, stopped = [*self.rows], Reason("stopped", why)
+        if self._runner and why != "dry run":
+            rows += self._runner.unfinished(why)
+        rows += [Measurement(c, "skipped", c.skip or stopped) for c in self._plan.cases]
+        found: dict[str, model.Measurement] = {}
+        for row in rows:  # the first of a case is what is known of it
+            found.setdefault(row.case.id, row)
+        self.rows = list(found.values())
 
     def failures(self) -> Iterator[Problem]:
         """Yield what each failure means for the exit code."""
