@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpumap.app.given_map import Where, read_map
 from gpumap.app.output import Output, Progress
 from gpumap.app.program import Program, check_single_process
-from gpumap.app.recording import Measuring, Recording
+from gpumap.app.recording import Draft, Measuring, Recording
 from gpumap.engine.base import OpenDevices
 from gpumap.engine.control import Controlled, controlled
 from gpumap.engine.idle import disturbing, require_idle
@@ -288,8 +288,6 @@ def recorded(
         QuestionError: a launcher has started several, which would disturb each other.
     """
     program, settings, gate = request.program, request.settings, request.gate
-    called = " ".join(program.argv[:2]) if kind == "bench" else kind
-    doubts = check_single_process(program, called) if alone else ()
     shown = {
         "seed": settings.seed,
         "precision": settings.precision,
@@ -300,11 +298,13 @@ def recorded(
         **({} if cases is None else {"cases": [*cases]}),
         **gate.settings,
     }
-    output, limit = request.output, settings.timeout
-    with Recording(kind, Measured(), program, output, shown, time_limit=limit) as record:
+    draft = Draft(kind, Measured(), program, shown)
+    if alone:
+        called = " ".join(program.argv[:2]) if kind == "bench" else kind
+        draft.remarks += check_single_process(program, called)
+    with Recording(draft, request.output, settings.timeout) as record:
         record.judge = partial(_judged, request=request)
-        record.draft.remarks += doubts
-        with Progress(program, output, settings) as record.progress:
+        with Progress(program, request.output, settings) as record.progress:
             yield record
 
 

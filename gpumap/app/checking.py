@@ -83,14 +83,13 @@ def check_map(program: Program, request: CheckRequest) -> None:
     _compatible(request)
     skip = request.if_absent == "skip"
     prove = not (request.syntax_only or request.no_open or request.replay)
-    doubts = check_single_process(program, "check") if prove else []
     settings = {"opened": prove} | ({"if_absent": "skip"} if skip else {})
-    output, limit = request.output, request.timeout
-    with Recording("check", Checked(), program, output, settings, time_limit=limit) as record:
-        record.draft.remarks += doubts
+    draft = Draft("check", Checked(), program, settings)
+    if prove:
+        draft.remarks += check_single_process(program, "check")
+    with Recording(draft, request.output, request.timeout) as record:
         if skip:
             record.judge = partial(gated, gate=Gate(if_absent="skip"))
-        draft = record.draft
         try:
             if request.syntax_only:
                 read_map(draft, request.where)
@@ -192,7 +191,7 @@ def list_devices(
     program: Program, *, backend: str | None, replay: Path | None, output: Output
 ) -> None:
     """List the devices of one backend, or of all; the map has each."""
-    with Recording("devices", Listed(), program, output, time_limit=_PATIENCE) as record:
+    with Recording(Draft("devices", Listed(), program, {}), output, _PATIENCE) as record:
         find_devices(record.draft, backend, replay)
 
 

@@ -191,7 +191,7 @@ def compare_reports(program: Program, request: CompareRequest) -> None:
         "confirm": request.confirm,
     }
     # what is measured once more has a time limit of its own
-    with Recording("compare", Compared(), program, request.output, pair) as record:
+    with Recording(Draft("compare", Compared(), program, pair), request.output) as record:
         baseline, after = base_of(request.base, request.terms), io.read(request.new)
         pair |= baseline.settings
         show_machine(record.draft, after)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpumap import sources
 from gpumap.app.given_map import Where, read_map
 from gpumap.app.program import Program, check_single_process
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Draft, Recording
 from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.backends import REGISTRY
 from gpumap.doctor import diagnose, gather, health
@@ -59,11 +59,9 @@ def examine(program: Program, request: DoctorRequest) -> None:
     if request.python is not None and request.replay is not None:
         text = "--python asks an interpreter of this machine, --replay is another one"
         raise QuestionError(text, "omit one of them")
-    doubts = check_single_process(program, "doctor")
-    with Recording(
-        "doctor", Diagnosed(), program, request.output, time_limit=request.timeout
-    ) as record:
-        record.draft.remarks += doubts
+    draft = Draft("doctor", Diagnosed(), program, {})
+    draft.remarks += check_single_process(program, "doctor")
+    with Recording(draft, request.output, request.timeout) as record:
         _Examination(record, program, request).run()
 
 

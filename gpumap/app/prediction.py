@@ -36,7 +36,7 @@ def predict_step(program: Program, *, table: str | None, output: Output, **optio
         options: of a prediction.
     """
     shown = _shown(table, options)
-    with Recording("predict", Predicted(), program, output, shown) as record:
+    with Recording(Draft("predict", Predicted(), program, shown), output) as record:
         if table is not None:
             record.draft.result = Predicted(published=published.table())
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.given_map import Where, read_map
 from gpumap.app.program import Program, check_single_process
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Draft, Recording
 from gpumap.app.replay import NOTHING_RAN, replay_map
 from gpumap.doctor import health
 from gpumap.doctor.evidence import Health, MapName
@@ -64,16 +64,14 @@ def preflight(program: Program, request: PreflightRequest) -> None:
     if request.within < _LEAST:
         raise QuestionError(f"--within {request.within:g}s is too short", "give it 5s or more")
     required = Requirements.of(request.expect, request.require)
-    doubts = check_single_process(program, "preflight")
     settings = {"within_s": request.within, "expect": request.expect}
-    with Recording(
-        "preflight", Screened(), program, request.output,
-        {**settings, "inconclusive": request.inconclusive}, time_limit=request.within,
-        late=Exit.INCONCLUSIVE,  # whether a node is fit is not known then
-    ) as record:  # fmt: skip
+    settings |= {"inconclusive": request.inconclusive}
+    draft = Draft("preflight", Screened(), program, settings)
+    draft.remarks += check_single_process(program, "preflight")
+    late = Exit.INCONCLUSIVE  # whether a node is fit is not known then
+    with Recording(draft, request.output, request.within, late) as record:
         for target in request.output.targets if request.replay is None else ():
             empty(target.path)  # no report of an earlier run passes for this one's
-        record.draft.remarks += doubts
         _Preflight(record, program, request, required).run()
 
 

@@ -34,26 +34,15 @@ class Recording:
     progress: Progress  # of a run that measures
 
     def __init__(
-        self,
-        kind: str,
-        result: model.Result,
-        program: Program,
-        output: Output,
-        settings: Mapping[str, Any] | None = None,
-        *,
-        time_limit: float | None = None,
-        late: Exit = Exit.TIMEOUT,
+        self, draft: Draft, output: Output, time_limit: float = 0.0, late: Exit = Exit.TIMEOUT
     ) -> None:
-        """Record a command from here on; `result` has what is known of it: nothing, as yet.
-
-        `late` is the exit code where the time limit ends it.
-        """
-        self.draft = Draft(kind, result, program, settings or {})
-        self.limit = TimeLimit(time_limit or 0.0, lambda found: self.end(found, late, "time limit"))
+        """Record a command into a draft; `late` is the exit code where its time limit ends it."""
+        self.draft = draft
+        self.limit = TimeLimit(time_limit, lambda found: self.end(found, late, "time limit"))
         self.broken = False  # the process must not wait for others when it ends
         self.judge: Callable[[Report], Report] | None = None  # of the report, when all is known
         self.own = 0  # what the user's program ended with: the exit code, where gpumap has no worse
-        self._program = program
+        self._program = draft.program
         self._output = output
         self.process = os.getpid()  # a fork of it has no end of its own
         self._end = threading.Lock()  # whichever thread comes first makes the end
@@ -173,6 +162,7 @@ class Draft:
     def __init__(
         self, kind: str, result: model.Result, program: Program, settings: Mapping[str, Any]
     ) -> None:
+        """Begin a run; `result` has what is known of it: nothing, as yet."""
         self.kind = kind
         self.result = result
         self.program = program

@@ -18,7 +18,7 @@ from gpumap.app.command import requested, tell
 from gpumap.app.guard import guard
 from gpumap.app.launching import Launching
 from gpumap.app.placed_run import jobs, plan
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Draft, Recording
 from gpumap.app.watched_programs import GRACE, resolved
 from gpumap.comm.ranks import without_ranks
 from gpumap.engine.estimates import located, ratio
@@ -84,7 +84,7 @@ def scale(program: Program, request: ScaleRequest) -> None:
     gate = {"expect": request.expect, "inconclusive": request.inconclusive}
     how = {"ranks": request.ranks, "weak": request.weak}
     shown = settings | gate | how
-    with Recording("scale", Scaled(), program, request.output, shown) as record:
+    with Recording(Draft("scale", Scaled(), program, shown), request.output) as record:
         record.draft.resolution = resolved(program, record, request.where)
         runs = _Runs(program, path, request, record.draft.resolution.bindings)
         try:

@@ -32,12 +32,12 @@ SIDES = ("A", "B")
 
 def compare_commands(program: Program, request: comparison.CompareRequest) -> None:
     """Run two commands that measure, and judge B against A."""
-    from gpumap.app.recording import Recording
+    from gpumap.app.recording import Draft, Recording
 
     assert request.ab is not None
     terms = request.terms
     settings: dict[str, Any] = {"inconclusive": request.inconclusive, "ab": list(request.ab)}
-    with Recording("compare", Compared(), program, request.output, settings) as record:
+    with Recording(Draft("compare", Compared(), program, settings), request.output) as record:
         of_a, of_b = measured(commands(request.ab), program)
         a, b = of_a[0], of_b[0]
         settings |= {"base": SIDES[0], "new": SIDES[1], **asdict(terms)}

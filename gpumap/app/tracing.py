@@ -48,7 +48,7 @@ def trace_script(
         raise SourceError(what, _NO_SCRIPT)
     read_bytes(program.cwd / path, "script")
     guard(program)
-    with Recording("trace", Watched(), program, output) as record:
+    with Recording(Draft("trace", Watched(), program, {}), output) as record:
         env = dict(program.env)
         if option is not None:
             env["GPUMAP_CONTEXTS"] = read_map(record.draft, Where(option=option)).text

@@ -9,7 +9,7 @@ from gpumap.app.given_map import Where, read_map
 from gpumap.app.guard import guard
 from gpumap.app.launching import Launching
 from gpumap.app.own_entry import inventory
-from gpumap.app.recording import Recording
+from gpumap.app.recording import Draft, Recording
 from gpumap.errors import Diagnostic, Exit
 from gpumap.judge.uses import names, of
 from gpumap.launch.process import Job
@@ -38,7 +38,7 @@ def watch_program(program: Program, *, where: Where, expect_used: bool, output: 
     path, env = requested(program, "watch [MAP]"), dict(program.env)
     guard(program)
     settings = {"expect_used": expect_used}
-    with Recording("watch", Watched(), program, output, settings) as record:
+    with Recording(Draft("watch", Watched(), program, settings), output) as record:
         record.draft.resolution = resolved(program, record, where)
         if record.draft.source and record.draft.source.origin != "default":
             env["GPUMAP_CONTEXTS"] = record.draft.source.text

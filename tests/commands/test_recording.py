@@ -11,16 +11,15 @@ from gpumap import model
 from gpumap.app import recording
 from gpumap.app.output import Output
 from gpumap.app.program import Ended, Program
-from gpumap.app.recording import Measuring, Recording
+from gpumap.app.recording import Draft, Measuring, Recording
 from gpumap.errors import AbsentError, Diagnostic, Exit, SourceError
 from gpumap.model import replace
 
 
 def recorded(*rows):
     program = Program(("bench",), {}, "/", io.StringIO(), io.StringIO())
-    record = Recording(
-        "bench", model.Measured(), program, Output("json", quiet=True), time_limit=None
-    )
+    draft = Draft("bench", model.Measured(), program, {})
+    record = Recording(draft, Output("json", quiet=True))
     measured = Measuring(None, model.Plan(()))
     measured.rows += rows
     record.draft.measured = [measured]
