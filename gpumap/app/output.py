@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from gpumap.app.program import Program, columns, rank_of, silence
@@ -178,22 +178,14 @@ class Progress:
     It writes a line now and then in a log; on a terminal one line, again and again.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        output: Output,
-        settings: Settings,
-        now: Callable[[], float] = time.monotonic,
-        wait: Callable[[float], bool] | None = None,
-    ) -> None:
-        """Watch a run; `wait` waits so many seconds, or less and returns True at the end of it."""
+    def __init__(self, program: Program, output: Output, settings: Settings) -> None:
         command = " ".join(program.argv[: 2 if program.argv[:1] == ("bench",) else 1])
         self.doing = f"{command}: looking for devices"
         self._stream, self._settings = program.stderr, settings
         self._quiet = output.quiet or settings.dry_run
         self._live = program.stderr.isatty()
-        self._over = threading.Event()
-        self._now, self._wait, self._start = now, wait or self._over.wait, now()
+        self.over = threading.Event()  # at the end of the run
+        self._start = monotonic()
         self._thread = threading.Thread(target=self.beat, daemon=True)
 
     def __enter__(self) -> Self:
@@ -206,15 +198,15 @@ class Progress:
 
     def stop(self) -> None:
         """Tell nothing more; a terminal has room for what comes."""
-        self._over.set()
+        self.over.set()
         if self._live and not self._quiet and self._thread.is_alive():
             self._thread.join(_OFTEN)
             self._write("")
 
     def beat(self) -> None:
         """Tell that the run goes on, whatever it waits for."""
-        while not self._wait(_OFTEN if self._live else _BEAT):
-            spent = f"{self._now() - self._start:.0f} s of {self._settings.budget:g} s"
+        while not self.over.wait(_OFTEN if self._live else _BEAT):
+            spent = f"{monotonic() - self._start:.0f} s of {self._settings.budget:g} s"
             self._write(f"gpumap: {self.doing}, {spent}")
 
     def _write(self, line: str) -> None:

@@ -35,14 +35,23 @@ class Clock:
         self.time = min(self.time + seconds, self.end)
         return self.time == self.end
 
+    def set(self):
+        self.end = self.time
 
-def watched(clock, stderr, output=QUIET, settings=SETTINGS, argv=("bench", "dot", "--size", "64")):
-    program = Program(argv, {}, ".", io.StringIO(), stderr)
-    return Progress(program, output, settings, clock.now, clock.wait)
+
+@pytest.fixture
+def watched(monkeypatch):
+    def made(clock, stderr, output=QUIET, settings=SETTINGS, argv=("bench", "dot", "--size", "64")):
+        monkeypatch.setattr("gpumap.app.output.monotonic", clock.now)
+        progress = Progress(Program(argv, {}, ".", io.StringIO(), stderr), output, settings)
+        progress.over = clock
+        return progress
+
+    return made
 
 
 @pytest.mark.parametrize(("end", "seconds"), TABLE["log"])
-def test_a_log_hears_every_30_seconds_what_is_done(end, seconds):
+def test_a_log_hears_every_30_seconds_what_is_done(watched, end, seconds):
     """Nothing before; by the clock, whatever is done in the meantime."""
     log = io.StringIO()
     progress = watched(Clock(end), log)
@@ -53,7 +62,7 @@ def test_a_log_hears_every_30_seconds_what_is_done(end, seconds):
 
 
 @pytest.mark.parametrize(("argv", "command"), TABLE["called"])
-def test_a_terminal_has_one_line_that_is_written_again(argv, command):
+def test_a_terminal_has_one_line_that_is_written_again(watched, argv, command):
     terminal = Terminal()
     watched(Clock(1.0), terminal, Output(), argv=tuple(argv)).beat()
     line = f"gpumap: {command}: looking for devices, 0 s of 60 s"
@@ -74,7 +83,7 @@ def test_a_time_limit_finds_the_line_empty(gpumap):
 @pytest.mark.parametrize(
     ("output", "settings"), [(QUIET, SETTINGS), (Output(), replace(SETTINGS, dry_run=True))]
 )
-def test_progress_is_shown_only_where_it_is_wanted(stderr, output, settings):
+def test_progress_is_shown_only_where_it_is_wanted(watched, stderr, output, settings):
     stream, clock = stderr(), Clock(1000)
     with watched(clock, stream, output, settings):
         pass
