@@ -94,7 +94,7 @@ def check_map(program: Program, request: CheckRequest) -> None:
             if request.syntax_only:
                 read_map(draft, request.where)
             else:
-                _find(record, program, request, prove=prove)
+                _find(record, request, prove=prove)
         finally:  # absent devices do not excuse a name that is not there
             _refuse_unmet(draft, request.needs or "")
         if request.distinct and draft.resolution is not None:
@@ -116,7 +116,7 @@ def _compatible(request: CheckRequest) -> None:
         raise QuestionError("--needs names nothing", "write --needs dev0,dev1, or omit it")
 
 
-def _find(record: Recording, program: Program, request: CheckRequest, *, prove: bool) -> None:
+def _find(record: Recording, request: CheckRequest, *, prove: bool) -> None:
     from gpumap.inventory import Inventory
     from gpumap.resolve import resolve
 
@@ -126,7 +126,7 @@ def _find(record: Recording, program: Program, request: CheckRequest, *, prove: 
         inventory, context_map = replay_map(record.draft, request.where, request.replay)
     else:
         context_map = read_map(record.draft, request.where)
-        inventory = Inventory(program.host(), request.where.backend)
+        inventory = Inventory(record.draft.program.host(), request.where.backend)
     if prove:
         inventory.expect(str(entry.ref) for entry in context_map.entries)
     try:

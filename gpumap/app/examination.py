@@ -62,16 +62,16 @@ def examine(program: Program, request: DoctorRequest) -> None:
     draft = Draft("doctor", Diagnosed(), program, {})
     draft.remarks += check_single_process(program, "doctor")
     with Recording(draft, request.output, request.timeout) as record:
-        _Examination(record, program, request).run()
+        _Examination(record, request).run()
 
 
 class _Examination:
     """One run of doctor: it reads, measures, judges, and tells the record."""
 
-    def __init__(self, record: Recording, program: Program, request: DoctorRequest) -> None:
+    def __init__(self, record: Recording, request: DoctorRequest) -> None:
         self._record, self._draft = record, record.draft
         self._end = time.monotonic() + request.timeout - _REPORT
-        self._program, self._request = program, request
+        self._program, self._request = record.draft.program, request
         self._found: tuple[Diagnosis, ...] = ()
 
     def run(self) -> None:

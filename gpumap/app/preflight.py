@@ -72,19 +72,19 @@ def preflight(program: Program, request: PreflightRequest) -> None:
     with Recording(draft, request.output, request.within, late) as record:
         for target in request.output.targets if request.replay is None else ():
             empty(target.path)  # no report of an earlier run passes for this one's
-        _Preflight(record, program, request, required).run()
+        _Preflight(record, request, required).run()
 
 
 class _Preflight:
     """One run: it finds the devices, uses them, and asks for their health."""
 
     def __init__(
-        self, record: Recording, program: Program, request: PreflightRequest, required: Requirements
+        self, record: Recording, request: PreflightRequest, required: Requirements
     ) -> None:
-        self._record, self._draft, self._program = record, record.draft, program
+        self._record, self._draft, self._program = record, record.draft, record.draft.program
         self._request, self._required = request, required
         self._end = time.monotonic() + request.within - _REPORT
-        self._inventory = Inventory(program.host(), request.where.backend, self._end)
+        self._inventory = Inventory(self._program.host(), request.where.backend, self._end)
 
     def run(self) -> None:
         """Check all that there is time for."""
