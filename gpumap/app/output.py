@@ -73,14 +73,7 @@ def deliver(form: Form, output: Output, program: Program) -> None:
     Raises:
         SourceError: a file could not be written; one diagnostic for each of them.
     """
-    failures = _write(form, output) if output.targets else ()
-    _show(form, output, program)
-    if failures:
-        raise SourceError(failures)
-
-
-def _show(form: Form, output: Output, program: Program) -> None:
-    """Write to stdout what `form` makes of the format that was requested."""
+    failures = _write(form, output)
     format_ = _format(output.format, program)
     text = form(format_, _style(format_, program)._replace(verbose=output.verbose))
     try:
@@ -89,6 +82,8 @@ def _show(form: Form, output: Output, program: Program) -> None:
     except OSError:
         silence(program.stdout)
         raise
+    if failures:
+        raise SourceError(failures)
 
 
 def say(diagnostics: Iterable[Diagnostic], program: Program, text: str | None = None) -> None:
