@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    TheanoOptions = Mapping[str, tuple[str, str]]  # value, and where it is from
+    TheanoOptions = Mapping[str, "Setting"]
 
 NAME = "gpumap.toml"
 _LIMIT = 2**16  # bytes
@@ -104,14 +104,20 @@ def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
 # `contexts`; configdefaults.py refuses a `device` that is none.
 
 _GPUS = ("cuda", "opencl")
-_ALLOWED = ("cpu", *_GPUS)
 _OLD = "gpu"
 
 
-def default_device(options: TheanoOptions) -> str | None:
+class Setting(NamedTuple):
+    """A value that decides placement, and where it is from: a variable, or a file."""
+
+    value: str = ""
+    origin: str = ""
+
+
+def mapped_device(options: TheanoOptions) -> str | None:
     """Return the device that `device` sends all work to; None where that is the processor."""
-    value = options.get("device", ("", ""))[0]
-    return value if value.startswith(_GPUS) else None
+    value = options.get("device", Setting()).value
+    return None if not value or value.startswith("cpu") else renamed(value) or value
 
 
 def renamed(device: str) -> str | None:
@@ -124,27 +130,23 @@ def renamed(device: str) -> str | None:
 
 def refused_device(options: TheanoOptions) -> str | None:
     """Return a `device` at which `import theano` fails, such as a name of the map."""
-    value = options.get("device", ("", ""))[0]
-    return None if not value or value.startswith(_ALLOWED) else value
+    value = options.get("device", Setting()).value
+    return None if not value or value.startswith(("cpu", *_GPUS)) else value
 
 
-class Owner(NamedTuple):
-    """Who has the device of a name that Theano does not define, and how the name gets one."""
+def lost_names(options: TheanoOptions) -> dict[str, tuple[str, str]]:
+    """Return the names that Theano prints as mapped and does not define, each with two texts.
 
-    words: str  # `device=cuda0`, or another name
-    fix: str
-
-
-def lost_names(options: TheanoOptions) -> dict[str, Owner]:
-    """Return the names that Theano prints as mapped and does not define, with who came first."""
-    lost: dict[str, Owner] = {}
-    owners: dict[str, Owner] = {}
-    if (value := default_device(options)) is not None:
+    Who has its device, `device=cuda0` or the name that came first; and how it gets one.
+    """
+    lost: dict[str, tuple[str, str]] = {}
+    owners: dict[str, tuple[str, str]] = {}
+    if (value := options.get("device", Setting()).value).startswith(_GPUS):
         option = cut(f"device={value}")
-        owners[value] = Owner(option, f"remove {option}")
-    for entry in options.get("contexts", ("", ""))[0].split(";"):
+        owners[value] = option, f"remove {option}"
+    for entry in options.get("contexts", Setting()).value.split(";"):
         name, arrow, device = (part.strip() for part in entry.partition("->"))
-        own = Owner(cut(name), "give each name a device of its own")
+        own = cut(name), "give each name a device of its own"
         owner = owners.setdefault(device, own)
         if arrow and owner != own:
             lost[name] = owner

@@ -16,19 +16,17 @@ import re
 from typing import TYPE_CHECKING
 
 from gpumap import config
+from gpumap.config import Setting
 from gpumap.errors import Diagnostic, QuestionError, SourceError
 from gpumap.model import MapText
-from gpumap.text import cut, file_named
+from gpumap.text import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
-
-Notes = tuple[Diagnostic, ...]
 
 _EXAMPLE = "dev0->cuda0;dev1->cuda1"
 _LOST = r"(?i)#?(global\.)?contexts?\b|#.*(->|=>)|[^=]*(->|=>)"  # what is meant for the map
-_RC_LIMIT = 2**20  # bytes
 _SAID = 300  # characters of what configparser says, the place first
 _CASED = {"floatx": "floatX"}  # a name in .theanorc may be of any case, in THEANO_FLAGS of its own
 
@@ -49,15 +47,24 @@ def find(
     found = _explicit(argument, option, cwd)
     if found is None and (text := env.get("GPUMAP_CONTEXTS", "")).strip():
         found = MapText(text, "GPUMAP_CONTEXTS")
-    return found or _configured(env, cwd) or _theano(env, cwd)[0]
+    return found or _configured(env, cwd) or _theano(env, cwd)
 
 
-def ignored(*, env: Mapping[str, str], cwd: Path | str) -> Notes:
-    """Return what Theano's settings lose of a map: for when find() is None."""
-    return _theano(env, cwd)[1]
+def ignored(env: Mapping[str, str]) -> tuple[Diagnostic, ...]:
+    """Return what THEANO_FLAGS say for the map outside of `contexts=`; a `#` may have cut it."""
+    text = env.get("THEANO_FLAGS", "")
+    words = _words(text)
+    dropped = "" if "#" in "".join(words) else "".join(text.partition("#")[1:])
+    every = (*words, dropped)
+    lost = [word for word in every if re.match(_LOST, word) and not word.startswith("contexts=")]
+    if not lost:
+        return ()
+    message = f'THEANO_FLAGS: Theano ignores "{cut(",".join(lost))}"'
+    hint = f"write contexts={_EXAMPLE}: one word, entries with ; between"
+    return (Diagnostic("flags-lost", message, hint=hint, severity="warning"),)
 
 
-def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, tuple[str, str]]:
+def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, Setting]:
     """Return each option that Theano is given, with its value and where that is from.
 
     THEANO_FLAGS wins over .theanorc, of which the section [global] is read.
@@ -65,14 +72,7 @@ def theano_options(*, env: Mapping[str, str], cwd: Path | str) -> Mapping[str, t
     Raises:
         SourceError: one of them cannot be read.
     """
-    found: dict[str, tuple[str, str]] = {}
-    for path, options in _rc_options(_rc_files(env, cwd)):
-        found |= {_CASED.get(key, key): (value, str(path)) for key, value in options.items()}
-    for word in _words(env.get("THEANO_FLAGS", "")):
-        key, equals, value = word.partition("=")
-        if equals:
-            found[key] = (value, "THEANO_FLAGS")
-    return found
+    return _rc_options(_rc_files(env, cwd)) | _flags(env)
 
 
 def written(path: Path) -> MapText | None:
@@ -86,7 +86,7 @@ def written(path: Path) -> MapText | None:
     if path.name == config.NAME:
         return _toml(path)
     if path.name.endswith("theanorc"):
-        return _rc([(path, _rc_read(path))])
+        return _rc([(path, _read(path, ".theanorc"))])
     return _map_file(path, str(path))
 
 
@@ -97,20 +97,23 @@ def _explicit(argument: str | None, option: str | None, cwd: Path | str) -> MapT
     text = option if argument is None else argument
     if text is None:
         return None
-    name = file_named(text)
-    if name is None:
+    if not text.startswith("@") or "->" in text:  # an entry of a map has an arrow
         return MapText(text, "--map" if argument is None else "argument")
-    if not name:
+    if text == "@":
         raise SourceError("@ names no file", f'write @FILE, or a map: "{_EXAMPLE}"')
     from pathlib import Path
 
-    return _map_file(Path(cwd, name), name)
+    return _map_file(Path(cwd, text[1:]), text[1:])
 
 
 def _map_file(path: Path, named: str) -> MapText:
+    return MapText(_read(path, "map file"), "@FILE", named)
+
+
+def _read(path: Path, what: str) -> str:
     from gpumap.files import read_text
 
-    return MapText(read_text(path, "map file"), "@FILE", named)
+    return read_text(path, what)
 
 
 def _configured(env: Mapping[str, str], cwd: Path | str) -> MapText | None:
@@ -128,21 +131,20 @@ def _toml(path: Path, *, own: bool = False) -> MapText | None:
     return MapText(text, "gpumap.toml", str(path))
 
 
-def _theano(env: Mapping[str, str], cwd: Path | str) -> tuple[MapText | None, Notes]:
-    text, notes = _flags(env.get("THEANO_FLAGS", ""))
-    if text is None:
-        return _rc(_rc_files(env, cwd), notes), notes
+def _theano(env: Mapping[str, str], cwd: Path | str) -> MapText | None:
+    notes, given = ignored(env), _flags(env).get("contexts")
+    if given is None:
+        return _rc(_rc_files(env, cwd), notes)
     # empty is set too: Theano then has no map, whatever .theanorc says
-    return (MapText(text, "THEANO_FLAGS", None, notes) if text else None), notes
+    return MapText(given.value, "THEANO_FLAGS", None, notes) if given.value else None
 
 
 # --- THEANO_FLAGS ------------------------------------------------------------------------------
 
 
-def _flags(text: str) -> tuple[str | None, Notes]:
-    words, name = _words(text), "contexts="
-    values = [word.removeprefix(name) for word in words if word.startswith(name)]
-    return values[-1] if values else None, tuple(_lost(text, words))
+def _flags(env: Mapping[str, str]) -> dict[str, Setting]:
+    words = (word.partition("=") for word in _words(env.get("THEANO_FLAGS", "")))
+    return {key: Setting(value, "THEANO_FLAGS") for key, equals, value in words if equals}
 
 
 def _words(text: str) -> list[str]:
@@ -159,49 +161,40 @@ def _words(text: str) -> list[str]:
     return [word for word in words if word]
 
 
-def _lost(text: str, words: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield what was meant for the map, and is no part of `contexts=`; a `#` may have cut it."""
-    dropped = "" if "#" in "".join(words) else "".join(text.partition("#")[1:])
-    every = (*words, dropped)
-    lost = [word for word in every if re.match(_LOST, word) and not word.startswith("contexts=")]
-    if lost:
-        message = f'THEANO_FLAGS: Theano ignores "{cut(",".join(lost))}"'
-        hint = f"write contexts={_EXAMPLE}: one word, entries with ; between"
-        yield Diagnostic("flags-lost", message, hint=hint, severity="warning")
-
-
 # --- .theanorc ---------------------------------------------------------------------------------
 
 
-def _rc(files: Iterable[tuple[Path, str]], notes: Notes = ()) -> MapText | None:
-    """Return the map of the last of some files that sets it, with what the flags have lost."""
-    value, origin = None, ""
-    for path, options in _rc_options(files):
-        if options.get("contexts") != value:
-            value, origin = options["contexts"], str(path)
-    return MapText(value, ".theanorc", origin, notes) if value else None
+def _rc(files: Iterable[tuple[Path, str]], notes: tuple[Diagnostic, ...] = ()) -> MapText | None:
+    """Return the map of some files, with what the flags have lost."""
+    value, path = _rc_options(files).get("contexts", ("", ""))
+    return MapText(value, ".theanorc", path, notes) if value else None
 
 
-def _rc_options(files: Iterable[tuple[Path, str]]) -> Iterator[tuple[Path, Mapping[str, str]]]:
-    """Yield each file with the options that Theano has after it."""
+def _rc_options(files: Iterable[tuple[Path, str]]) -> dict[str, Setting]:
+    """Return the options of some files, each of the last file that sets it anew."""
     import configparser
 
     parser = configparser.ConfigParser(interpolation=None)
+    found: dict[str, Setting] = {}
     for path, text in files:
         try:
             parser.read_string(text, str(path))
-            yield path, dict(parser.items("global")) if parser.has_section("global") else {}
+            options = parser.items("global") if parser.has_section("global") else ()
         except configparser.Error as error:
             why = " ".join(str(error).split())[:_SAID]
             hint = f"write [global], and below it contexts = {_EXAMPLE}; each once"
             raise SourceError(f"cannot read the .theanorc: {why}", hint) from error
+        for name, value in options:  # those of the files before, too
+            if name not in found or found[name].value != value:
+                found[name] = Setting(value, str(path))
+    return {_CASED.get(name, name): setting for name, setting in found.items()}
 
 
 def _rc_files(env: Mapping[str, str], cwd: Path | str) -> Iterator[tuple[Path, str]]:
     """Yield the files that Theano reads, with their texts; it skips those that are not there."""
     for path in _rc_paths(env, cwd):
         try:
-            yield path, _rc_read(path)
+            yield path, _read(path, ".theanorc")
         except SourceError as error:
             if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
                 raise
@@ -216,9 +209,3 @@ def _rc_paths(env: Mapping[str, str], cwd: Path | str) -> Iterator[Path]:
             yield folder / (home + item[1:])
         elif item:  # an empty THEANORC names no file, as in Theano
             yield folder / os.path.expanduser(item)  # noqa: PTH111 - Path's raises on unknown users
-
-
-def _rc_read(path: Path) -> str:
-    from gpumap.files import read_text
-
-    return read_text(path, ".theanorc", _RC_LIMIT)

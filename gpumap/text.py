@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from gpumap.model import Case
 
 
-def file_named(text: str) -> str | None:
-    """Return the file that the text of a map names, ``@FILE``; an entry of a map has an arrow."""
-    return text[1:] if text.startswith("@") and "->" not in text else None
-
-
 def width(text: str) -> int:
     """Return the number of terminal columns that printable `text` takes."""
     if text.isascii():

@@ -95,7 +95,7 @@ def test_flags_are_read_as_theano_reads_them(tmp_path, flags, text):
     (tmp_path / ".theanorc").write_text("[global]\n")
     env = {"THEANO_FLAGS": flags, "HOME": str(tmp_path)}
     expected = text and MapText(text, "THEANO_FLAGS")
-    assert (expected, ()) == (find(tmp_path, env), sources.ignored(env=env, cwd=tmp_path))
+    assert (expected, ()) == (find(tmp_path, env), sources.ignored(env))
 
 
 @pytest.mark.parametrize(("flags", "text"), TABLE["dropped"])
@@ -111,7 +111,7 @@ def test_what_theano_drops_silently_is_said(tmp_path, flags, text):
 def test_a_map_that_theano_does_not_see_is_none_and_said(tmp_path, flags):
     """The search goes on to .theanorc and takes the warning along; ignored() has it too."""
     env = {"THEANO_FLAGS": flags}
-    (note,) = sources.ignored(env=env, cwd=tmp_path)
+    (note,) = sources.ignored(env)
     assert find(tmp_path, env) is None
     expected = MapText("b->cpu0", ".theanorc", f"{tmp_path}/.theanorc", (note,))
     assert expected == find(tmp_path, rc(tmp_path, "[global]\ncontexts = b->cpu0", **env))
@@ -160,6 +160,15 @@ def test_of_several_theanorc_the_last_that_sets_it_counts(tmp_path, listed, text
     (tmp_path / "other").write_text("[global]\nfloatX = float32\n")
     actual = find(tmp_path, {"THEANORC": listed, "HOME": str(tmp_path)})
     assert MapText(text, ".theanorc", str(tmp_path / origin)) == actual
+
+
+def test_each_option_is_of_the_theanorc_that_sets_it(tmp_path):
+    """A later file that says nothing of an option is not named for it."""
+    (tmp_path / "a").write_text("[global]\ndevice = cuda0\nfloatX = float64\n")
+    (tmp_path / "b").write_text("[global]\nfloatX = float32\n")
+    env = {"THEANORC": f"{tmp_path}/a:{tmp_path}/b"}
+    found = sources.theano_options(env=env, cwd=tmp_path)
+    assert found == {"device": ("cuda0", f"{tmp_path}/a"), "floatX": ("float32", f"{tmp_path}/b")}
 
 
 PIECES = st.sampled_from(TABLE["pieces"])

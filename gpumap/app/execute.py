@@ -64,7 +64,7 @@ def given_map(program: Program, where: Where, command: str) -> MapText:
     env, cwd = program.env, program.cwd
     source = sources.find(where.argument, where.option, env=env, cwd=cwd)
     if source is None:
-        say(sources.ignored(env=env, cwd=cwd), program)
+        say(sources.ignored(env), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP.format(command)),))
     return source
 

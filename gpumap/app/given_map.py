@@ -39,7 +39,7 @@ def read_map(
     if draft.source is not None:
         draft.map = parse_map(draft.source.text)
         return draft.map
-    draft.remarks += sources.ignored(env=env, cwd=cwd)
+    draft.remarks += sources.ignored(env)
     if default is None:
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP),))
     draft.map = default()

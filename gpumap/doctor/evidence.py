@@ -18,6 +18,7 @@ from gpumap.units import memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from gpumap.config import Setting
     from gpumap.doctor.screening import StepResult
     from gpumap.machine.topology import Topology
     from gpumap.model import DoctorVerdict, Kind
@@ -27,13 +28,6 @@ if TYPE_CHECKING:
     Test = Callable[["Evidence", "MapName"], Signs]
 
 BUSY = 0.5  # cores that others use: so many are read again, and then are a cause
-
-
-class Setting(NamedTuple):
-    """A value that decides placement, and where it is from: a variable, or a file."""
-
-    value: str
-    origin: str
 
 
 @dataclass(frozen=True, slots=True)

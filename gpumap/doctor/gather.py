@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpumap import sources
-from gpumap.config import default_device, refused_device, renamed
+from gpumap.config import mapped_device
 from gpumap.doctor import health
-from gpumap.doctor.evidence import BUSY, Evidence, Health, MapName, Setting
+from gpumap.doctor.evidence import BUSY, Evidence, Health, MapName
 from gpumap.errors import AbsentError, Diagnostic, MapError, QuestionError, SourceError
 from gpumap.kinds import KINDS
 from gpumap.machine.state import link_states, others
@@ -28,6 +28,7 @@ from gpumap.text import cut
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from gpumap.config import TheanoOptions
     from gpumap.doctor.screening import StepResult
     from gpumap.inventory import Inventory
     from gpumap.model import Entry, MapText
@@ -66,8 +67,7 @@ def theano_map(env: Mapping[str, str], cwd: str) -> ContextMap | None:
         MapError: it is no device.
     """
     theano, _ = _theano(env, cwd)
-    refused = refused_device(theano)
-    device = default_device(theano) or renamed(refused or "") or refused
+    device = mapped_device(theano)
     if device is None:
         return None
     if ";" in device or "->" in device or not device.startswith(("cuda", "opencl")):
@@ -140,12 +140,11 @@ def denied(tree: Tree) -> tuple[str, ...]:
     return tuple(str(p) for p in paths if p.exists() and not os.access(p, os.R_OK | os.W_OK))
 
 
-def _theano(env: Mapping[str, str], cwd: str) -> tuple[dict[str, Setting], Diagnostic | None]:
+def _theano(env: Mapping[str, str], cwd: str) -> tuple[TheanoOptions, Diagnostic | None]:
     try:
-        options = sources.theano_options(env=env, cwd=cwd)
+        return sources.theano_options(env=env, cwd=cwd), None
     except SourceError as error:
         return {}, error.diagnostics[0]
-    return {key: Setting(*setting) for key, setting in options.items()}, None
 
 
 def probe_backends(inventory: Inventory) -> None:

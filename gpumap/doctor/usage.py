@@ -82,9 +82,9 @@ def _refused(known: Evidence, _: MapName) -> Signs:
 
 
 def _lost_name(known: Evidence, named: MapName) -> Signs:
-    owner = lost_names(known.theano).get(named.name)
-    if owner is not None:
-        yield {"name": cut(named.name), "owner": owner.words, "fix": owner.fix}
+    if found := lost_names(known.theano).get(named.name):
+        owner, fix = found
+        yield {"name": cut(named.name), "owner": owner, "fix": fix}
 
 
 def _old_name(known: Evidence, _: MapName) -> Signs:

@@ -11,8 +11,9 @@ from machine.trees import Sketch
 
 import gpumap
 from gpumap import model
+from gpumap.config import Setting
 from gpumap.doctor.diagnose import RULES, diagnoses, only_default_cores, pages, table
-from gpumap.doctor.evidence import Evidence, Health, MapName, Setting
+from gpumap.doctor.evidence import Evidence, Health, MapName
 from gpumap.doctor.gather import denied, with_results
 from gpumap.doctor.screening import StepResult
 from gpumap.errors import Diagnostic
