@@ -13,6 +13,7 @@ from gpumap.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from io import BufferedWriter
 
 Made = TypeVar("Made")
 
@@ -40,7 +41,7 @@ def read_text(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -
         own: whether to refuse it where a user other than this one and root can have written it.
     """
     data = read_bytes(path, what, limit, own=own)
-    place = _unreadable(path, what)
+    place = f"cannot read the {what} {path}"
     if b"\0" in data:
         raise SourceError(f"{place}: it is not text (a NUL at byte {data.index(0)})", _CHECK)
     try:
@@ -52,9 +53,17 @@ def read_text(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -
 
 def read_bytes(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) -> bytes:
     """Return what the regular file `path` holds; as `read_text`, whatever its bytes mean."""
-    place = _unreadable(path, what)
-    with _explained(place):
-        return _read(path, place, limit, own=own)
+    place = f"cannot read the {what} {path}"
+    with _explained(place), open(path, "rb", opener=_opened) as file:
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
+            raise SourceError(f"{place}: it is no regular file", "it must be one")
+        if own:
+            _refuse_others(path, state, place)
+        most = min(limit, max(state.st_size, _PART))  # files in /proc say 0
+        if state.st_size > most or len(data := file.read(most + 1)) > most:
+            raise SourceError(f"{place}: it is larger than {most} bytes", "name a smaller file")
+    return data
 
 
 def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) -> Made:
@@ -86,7 +95,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     # a lone surrogate (a file name that is no UTF-8) must not cost the whole report
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     with _explained(f"cannot write {path}"):
-        state = target_state(path)
+        state = _target_state(path)
         if state is not None and not stat.S_ISREG(state.st_mode):
             _append(path, data)
         else:
@@ -102,14 +111,10 @@ def check_writable(path: Path) -> None:
         SourceError: it cannot, and why not.
     """
     with _explained(f"cannot write {path}"):
-        state = target_state(path)
+        state = _target_state(path)
         if state is None or stat.S_ISREG(state.st_mode):
-            temporary = _temporary(path.resolve())
-            try:
-                with temporary.open("xb") as file:
-                    file.write(bytes(_BLOCK))
-            finally:
-                temporary.unlink(missing_ok=True)
+            with _temporary(path.resolve()) as file:
+                file.write(bytes(_BLOCK))
 
 
 def empty(path: Path) -> None:
@@ -118,8 +123,7 @@ def empty(path: Path) -> None:
     Nothing is raised: an error with it is reported when it is written.
     """
     with suppress(OSError, ValueError):
-        state = path.stat()
-        if stat.S_ISREG(state.st_mode):
+        if path.is_file():
             os.truncate(path, 0)
 
 
@@ -179,43 +183,23 @@ def _refuse_others(path: Path, state: os.stat_result, place: str) -> None:
             raise SourceError(f"{place}: {where}{why}", hint)
 
 
-def _unreadable(path: Path, what: str) -> str:
-    return f"cannot read the {what} {path}"
-
-
-def _read(path: Path, place: str, limit: int, *, own: bool) -> bytes:
-    with open(path, "rb", opener=_opened) as file:
-        state = os.fstat(file.fileno())
-        if not stat.S_ISREG(state.st_mode):
-            raise SourceError(f"{place}: it is no regular file", "it must be one")
-        if own:
-            _refuse_others(path, state, place)
-        most = min(limit, max(state.st_size, _PART))  # files in /proc say 0
-        if state.st_size > most or len(data := file.read(most + 1)) > most:
-            raise SourceError(f"{place}: it is larger than {most} bytes", "name a smaller file")
-    return data
-
-
 def _opened(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)  # or it waited on a FIFO without a writer
 
 
-def target_state(path: Path) -> os.stat_result | None:
+def _target_state(path: Path) -> os.stat_result | None:
     """Return what is at a path that will be written, if anything is; raises OSError."""
     try:
         state = path.stat()
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(state.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if stat.S_ISREG(state.st_mode):  # a rename would not ask whether the file may be written
-        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):
+        path.open("ab").close()  # no folder may be, and a rename would not ask it of a file
     return state
 
 
 def _append(path: Path, data: bytes) -> None:
-    flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
     # only the open may not wait for a reader; a slow one gets all the time it needs
     os.set_blocking(descriptor, True)
     with os.fdopen(descriptor, "wb") as file:
@@ -223,21 +207,24 @@ def _append(path: Path, data: bytes) -> None:
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:
-    temporary = _temporary(target)
+    with _temporary(target) as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+        Path(file.name).replace(target)
+
+
+@contextmanager
+def _temporary(target: Path) -> Iterator[BufferedWriter]:
+    """Create a file beside a target, as open() would by the umask; it is gone at the end."""
+    path = target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
     try:
-        with temporary.open("xb") as file:  # the umask makes it what open() would
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
+        with path.open("xb") as file:
+            yield file
     finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _temporary(target: Path) -> Path:
-    return target.with_name(f".gpumap-{os.getpid()}-{os.urandom(4).hex()}.tmp")
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

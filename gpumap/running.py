@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from gpumap.app.tracing import Opened
-    from gpumap.backends.base import Session
     from gpumap.contexts import Context, Policy
     from gpumap.contexts.array import Array
     from gpumap.inventory import Inventory
@@ -75,13 +74,12 @@ def open_(
     inventory = Inventory(program.host(), requested)
     resolution = resolve(_map(map_, inventory, program.cwd), inventory)
     clock = inventory.backend(resolution.bindings[0].device.backend).clock()
-    by_device: dict[str, Session] = {}
+    devices_by_id = {b.device.id: b.device for b in resolution.bindings}
     with ExitStack() as stack:
-        for binding in resolution.bindings:
-            device = binding.device
-            if device.id not in by_device:
-                session = inventory.backend(device.backend).open(device, clock)
-                by_device[device.id] = stack.enter_context(session)
+        by_device = {
+            id_: stack.enter_context(inventory.backend(device.backend).open(device, clock))
+            for id_, device in devices_by_id.items()
+        }
         sessions = {b.name: by_device[b.device.id] for b in resolution.bindings}
         context = Context(resolution.bindings, sessions, clock, stack.pop_all(), policy)
     if opened:
@@ -131,12 +129,9 @@ def _check(policy: Any, backend: Any) -> None:
 def _map(text: str | None, inventory: Inventory, folder: str) -> ContextMap:
     from gpumap.resolve import default_map
 
-    if text is not None:
-        return parse_map(text)
-    found = sources.find(env=inventory.host.env, cwd=folder)
-    if found is not None:
-        return parse_map(found.text)
-    return default_map(inventory)
+    if text is None and (found := sources.find(env=inventory.host.env, cwd=folder)):
+        text = found.text
+    return default_map(inventory) if text is None else parse_map(text)
 
 
 def devices(*, backend: str | None = None) -> tuple[Device, ...]:
