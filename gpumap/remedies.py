@@ -46,15 +46,16 @@ def remedy(
     return next(filter(None, ways), None)
 
 
-def hidden(kind: Kind, env: Mapping[str, str]) -> str | None:
-    """Return which variables hide devices of a kind, and count the others anew.
+def hiding(kind: Kind, probes: Sequence[Probe], env: Mapping[str, str]) -> list[str]:
+    """Return which variables hide devices of a kind from the libraries that were asked.
 
-    None where none is set, and of CUDA: its driver tells which entry hides what.
+    Not of CUDA: its driver tells which entry hides what.
     """
-    if "identity" in kind.row.forms:
-        return None
+    asked = any(probe.usable and probe.name != "fake" for probe in probes)
     texts = [f"{name}={cut(env[name])}" for name in kind.row.hides if name in env]
-    return f"{' and '.join(texts)}: what is left is counted anew" if texts else None
+    if not asked or not texts or "identity" in kind.row.forms:
+        return []
+    return [f"{' and '.join(texts)}: what is left is counted anew"]
 
 
 def _by_its_name(kind: Kind, probes: Sequence[Probe], tree: Tree | None) -> str | None:
@@ -103,8 +104,8 @@ def other_build(kind: Kind, probe: Probe) -> str | None:
 
 def _tag(kind: Kind, probe: Probe) -> str:
     """Return what the versions of a library's wheels for a kind begin with behind their plus."""
-    found = re.match("[a-z]*", kind.row.pip.get(probe.name, "").rpartition("/whl/")[2])
-    return found[0] if found and "/whl/" in kind.row.pip.get(probe.name, "") else ""
+    found = re.search("/whl/([a-z]*)", kind.row.pip.get(probe.name, ""))
+    return found[1] if found else ""
 
 
 def _line(kind: Kind, probe: Probe) -> str | None:

@@ -10,7 +10,7 @@ from gpumap.errors import AbsentError, Diagnostic, QuestionError, Span
 from gpumap.inventory import Inventory, of_kind
 from gpumap.kinds import KINDS, Kind
 from gpumap.model import Binding, ContextMap, Device, DeviceRef, Entry, Probe, Resolution, replace
-from gpumap.remedies import hidden, other_build, remedy
+from gpumap.remedies import hiding, other_build, remedy
 from gpumap.text import listed
 
 if TYPE_CHECKING:
@@ -157,21 +157,21 @@ def _devices_of(kind: Kind, inventory: Inventory) -> list[Device]:
 def _by_default(kind: Kind, inventory: Inventory) -> list[DeviceRef]:
     """Return the devices of a kind that a default map has, if it has some of that kind."""
     if kind.row.cores:
-        return _apart(_default_cores(kind, inventory.host.topology), _devices_of(kind, inventory))
+        one_core = [d for d in _devices_of(kind, inventory) if d.ref.index is not None]
+        return _apart(one_core)[:_DEFAULT_CORES]
     if kind.row.accelerators:
         return [device.ref for device in _devices_of(kind, inventory)]
     return [device.ref for device in _hardware(kind, inventory) if device.accelerator]
 
 
-def _apart(refs: Iterable[DeviceRef], devices: Iterable[Device]) -> list[DeviceRef]:
-    """Return those that are there and share nothing: each of JAX's has all cores."""
-    by_ref = {device.ref: device for device in devices}
+def _apart(devices: Iterable[Device]) -> list[DeviceRef]:
+    """Return those that share nothing: two threads share a core, each of JAX's has all cores."""
     taken: set[str] = set()
     found = []
-    for ref in refs:
-        if ref in by_ref and taken.isdisjoint(by_ref[ref].hardware):
-            taken |= by_ref[ref].hardware
-            found.append(ref)
+    for device in devices:
+        if taken.isdisjoint(device.hardware):
+            taken |= device.hardware
+            found.append(device.ref)
     return found
 
 
@@ -185,12 +185,6 @@ def _nothing(probe: Probe) -> AbsentError:
     """Return why there is no default map."""
     none = "it has no device" if not probe.devices else "simulators are never a default: map one"
     return AbsentError(f"{probe.name}: {probe.reason or none}", probe.fix)
-
-
-def _default_cores(kind: Kind, topology: Topology) -> list[DeviceRef]:
-    physical = {cpu.index for cpu in topology.physical}
-    places = [n for n, cpu in enumerate(topology.cpus) if cpu.index in physical]
-    return [DeviceRef(kind, n) for n in places[:_DEFAULT_CORES]]
 
 
 def _find(ref: DeviceRef, devices: Iterable[Device]) -> Device | None:
@@ -226,9 +220,9 @@ def _absent(entry: Entry, number: int, probes: Sequence[Probe], host: Host) -> D
     """Return that a device is not there, and what to write instead."""
     kind = entry.ref.kind
     found = [device for probe in probes for device in of_kind(kind, probe)]
-    hiding = _hiding(kind, probes, host.env)
+    hidden = hiding(kind, probes, host.env)
     if found:
-        notes = [note for probe in probes for note in _about(kind, probe)] + hiding
+        notes = [note for probe in probes for note in _about(kind, probe)] + hidden
         allowed, online = len(host.topology.cpus), host.topology.online
         if found[0].backend == "numpy" and allowed != online:  # the others have no number then
             notes.append(f"this process may run on {allowed} of {online} processors")
@@ -236,17 +230,11 @@ def _absent(entry: Entry, number: int, probes: Sequence[Probe], host: Host) -> D
         message = f"{entry.ref} is not there" + (f": {known}" if known else "")
         hint: str | None = _there(entry.ref, found)
     else:
-        reasons = "; ".join([*_reasons(kind, probes), *hiding])
+        reasons = "; ".join([*_reasons(kind, probes), *hidden])
         message = f"no backend can drive {entry.ref}: {reasons or 'gpumap has none for it'}"
         hint = remedy(kind, probes, host.root)
     text = f"{entry.name}: {message}"
     return Diagnostic("absent", text, number, entry.span, hint, name=entry.name)
-
-
-def _hiding(kind: Kind, probes: Sequence[Probe], env: Mapping[str, str]) -> list[str]:
-    """Return what hides devices of a kind from the libraries that were asked."""
-    asked = any(probe.usable and probe.name != "fake" for probe in probes)
-    return [text] if asked and (text := hidden(kind, env)) else []
 
 
 def _reasons(kind: Kind, probes: Sequence[Probe]) -> list[str]:

@@ -96,12 +96,12 @@ def _hidden(known: Evidence, named: MapName) -> Signs:
 
 def _renumbered(known: Evidence, named: MapName) -> Signs:
     """Yield the variables that hide devices with numbers alone, where a library was asked."""
-    from gpumap.remedies import hidden
+    from gpumap.remedies import hiding
 
-    what = hidden(named.ref.kind, known.variables)
-    usable = any(probe.usable for probe in _driving(known, named.ref.kind))
-    if named.absent is not None and not known.fake() and what is not None and usable:
-        yield {"what": what, "fix": "unset what is set of them, or name a device that is left"}
+    kind = named.ref.kind
+    found = hiding(kind, _driving(known, kind), known.variables)
+    if named.absent is not None and found:
+        yield {"what": found[0], "fix": "unset what is set of them, or name a device that is left"}
 
 
 def _no_driver(known: Evidence, named: MapName) -> Signs:
