@@ -38,8 +38,7 @@ class Inventory:
         self._backends: dict[str, Backend] = {}
         self._probes: dict[str, Probe] = {}
         self._opened: dict[tuple[str, str], str] = {}  # backend, id: why a child could not; or ""
-        self._preferred: str | None = None
-        self._always = False
+        self._preferred: dict[Kind, tuple[str, ...]] = {}
         self._hurried = False
         if backend is not None:
             self.backend(backend)  # an unknown name fails here, before anything is looked for
@@ -62,10 +61,8 @@ class Inventory:
 
     def of(self, kind: Kind) -> list[Probe]:
         """Return the probes of the backends that may drive `kind`, up to the first that can."""
-        names = kind.row.backends if self.requested is None else (self.requested,)
-        preferred = self._preferred
-        if preferred in names or (self._always and kind in self.backend(preferred or "").kinds):
-            names = (preferred or "",)
+        default = kind.row.backends if self.requested is None else (self.requested,)
+        names = self._preferred.get(kind, default)
         probed = []
         for place, name in enumerate(names):
             if self._hurried and place == 1:  # the first, which is preferred, has none
@@ -76,12 +73,9 @@ class Inventory:
                     break
         return probed
 
-    def prefer(self, name: str, *, always: bool = False) -> None:
-        """Let the backend called `name` drive its kinds; the others keep their own.
-
-        `always`: those too that it drives on request alone, as PyTorch does cores.
-        """
-        self._preferred, self._always = name, always
+    def prefer(self, name: str, kinds: Iterable[Kind]) -> None:
+        """Let the backend called `name` drive these kinds; the others keep their own."""
+        self._preferred = dict.fromkeys(kinds, (name,))
 
     def expect(self, names: Iterable[str]) -> None:
         """Let each probe from now on open these devices too, as a map names them.
@@ -160,6 +154,6 @@ class Inventory:
         return min(self.host.patience, left)
 
 
-def of_kind(kind: Kind, probe: Probe) -> list[Device]:
-    """Return the devices of a kind that a backend found."""
-    return [device for device in probe.devices if device.kind is kind]
+def of_kind(kind: Kind, *probes: Probe) -> list[Device]:
+    """Return the devices of a kind that backends found."""
+    return [device for probe in probes for device in probe.devices if device.kind is kind]

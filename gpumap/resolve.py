@@ -72,7 +72,7 @@ def resolve_all(
     found: dict[tuple[str, ...], Resolution] = {}
     absent: dict[str, AbsentError] = {}
     for name in usable or names[:1]:
-        inventory.prefer(name, always=bool(requested))
+        inventory.prefer(name, driven[name])
         try:
             resolution = resolve(context_map, inventory)
         except AbsentError as error:  # another one may have as many devices
@@ -150,17 +150,12 @@ def default_map(inventory: Inventory, *, hurry: bool = True) -> ContextMap:
     return ContextMap(entries, ";".join(map(str, entries)))
 
 
-def _devices_of(kind: Kind, inventory: Inventory) -> list[Device]:
-    return [device for probe in inventory.of(kind) for device in of_kind(kind, probe)]
-
-
 def _by_default(kind: Kind, inventory: Inventory) -> list[DeviceRef]:
     """Return the devices of a kind that a default map has, if it has some of that kind."""
     if kind.row.cores:
-        one_core = [d for d in _devices_of(kind, inventory) if d.ref.index is not None]
-        return _apart(one_core)[:_DEFAULT_CORES]
+        return _apart(of_kind(kind, *inventory.of(kind)))[:_DEFAULT_CORES]
     if kind.row.accelerators:
-        return [device.ref for device in _devices_of(kind, inventory)]
+        return [device.ref for device in of_kind(kind, *inventory.of(kind))]
     return [device.ref for device in _hardware(kind, inventory) if device.accelerator]
 
 
@@ -177,7 +172,7 @@ def _apart(devices: Iterable[Device]) -> list[DeviceRef]:
 
 def _hardware(kind: Kind, inventory: Inventory) -> list[Device]:
     """Return the devices that are no simulators, unless a script was requested."""
-    found = _devices_of(kind, inventory)
+    found = of_kind(kind, *inventory.of(kind))
     return [device for device in found if device.backend == "fake" or not device.simulated]
 
 
@@ -219,7 +214,7 @@ def _device_of(entry: Entry, text: str) -> Span:
 def _absent(entry: Entry, number: int, probes: Sequence[Probe], host: Host) -> Diagnostic:
     """Return that a device is not there, and what to write instead."""
     kind = entry.ref.kind
-    found = [device for probe in probes for device in of_kind(kind, probe)]
+    found = of_kind(kind, *probes)
     hidden = hiding(kind, probes, host.env)
     if found:
         notes = [note for probe in probes for note in _about(kind, probe)] + hidden
