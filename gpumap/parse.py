@@ -104,18 +104,15 @@ def _inner_space(entry: Entry, number: int) -> Diagnostic:
 
 def _parts(text: str) -> Iterator[Span]:
     start = 0
-    while (stop := text.find(";", start)) >= 0:
-        yield _stripped(text, start, stop)
-        start = stop + 1
-    yield _stripped(text, start, len(text))
+    for part in text.split(";"):
+        yield _stripped(text, start, start + len(part))
+        start += len(part) + 1
 
 
 def _stripped(text: str, start: int, stop: int) -> Span:
-    while start < stop and text[start] in BLANKS:
-        start += 1
-    while start < stop and text[stop - 1] in BLANKS:
-        stop -= 1
-    return Span(start, stop)
+    part = text[start:stop].lstrip(BLANKS)
+    start = stop - len(part)
+    return Span(start, start + len(part.rstrip(BLANKS)))
 
 
 def _entry(text: str, part: Span, number: int) -> Entry | list[Diagnostic]:
