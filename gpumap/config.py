@@ -104,7 +104,6 @@ def _unknown(key: str, known: Collection[str], path: Path) -> Diagnostic:
 # `contexts`; configdefaults.py refuses a `device` that is none.
 
 _GPUS = ("cuda", "opencl")
-_OLD = "gpu"
 
 
 class Setting(NamedTuple):
@@ -122,10 +121,10 @@ def mapped_device(options: TheanoOptions) -> str | None:
 
 def renamed(device: str) -> str | None:
     """Return what a device of Theano's old back-end is called now, as gpu0 is cuda0."""
-    if not device.startswith(_OLD):
+    if not device.startswith("gpu"):
         return None
-    number = device.removeprefix(_OLD)
-    return f"cuda{int(number)}" if re.fullmatch("[0-9]{1,4}", number) else "cuda"
+    index = re.fullmatch("gpu([0-9]{1,4})", device)
+    return f"cuda{int(index[1])}" if index else "cuda"
 
 
 def refused_device(options: TheanoOptions) -> str | None:

@@ -7,15 +7,13 @@ import os
 import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from gpumap.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from io import BufferedWriter
-
-Made = TypeVar("Made")
 
 LIMIT = 16 * 2**20  # a map of 100,000 entries takes 2 MiB
 
@@ -66,8 +64,8 @@ def read_bytes(path: Path, what: str, limit: int = LIMIT, *, own: bool = False) 
     return data
 
 
-def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) -> Made:
-    """Return what `make` makes of the tables of a TOML file that is a part of gpumap.
+def shipped(package: str, name: str) -> dict[str, Any]:
+    """Return the tables of a TOML file that is a part of gpumap.
 
     A line break in a text is a blank.
     """
@@ -75,7 +73,8 @@ def shipped(package: str, name: str, make: Callable[[Mapping[str, Any]], Made]) 
     from importlib.resources import files
 
     text = files(package).joinpath(name).read_text(encoding="utf-8")
-    return make(_folded(tomllib.loads(text)))
+    tables: dict[str, Any] = _folded(tomllib.loads(text))
+    return tables
 
 
 def _folded(value: Any) -> Any:

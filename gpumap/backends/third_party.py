@@ -71,7 +71,7 @@ def _meanings() -> Iterator[tuple[str, Meaning]]:
 
 
 # Read before there is an error: in that moment there may be no memory, or no descriptor.
-_RAW: Mapping[str, Any] = shipped("gpumap.backends", "third_party.toml", dict)
+_RAW: Mapping[str, Any] = shipped("gpumap.backends", "third_party.toml")
 NO_BLAS: str = _RAW["outcomes"]["BLAS"][1]
 _OUTCOMES = {
     name: Outcome(getattr(errors, error), hint.format(cuda13=install("cuda13")))

@@ -66,7 +66,7 @@ class Cause(NamedTuple):
 def table() -> Mapping[str, Cause]:
     """Return every cause by its code: its rule, and its texts of causes.toml."""
     result = {}
-    for code, texts in shipped("gpumap.doctor", "causes.toml", dict[str, Any]).items():
+    for code, texts in shipped("gpumap.doctor", "causes.toml").items():
         # those of frameworks test facts, and no name of a map
         other = Rule("not used", lambda *_: iter(()), _EXITS.get(code, Exit.NO))
         result[code] = Cause(code, RULES.get(code, other), **texts)

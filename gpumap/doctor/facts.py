@@ -34,13 +34,13 @@ _ARCH = re.compile(r"(?:sm|compute)_(\d+?)(\d)[af]?$")
 @cache
 def tables() -> Mapping[str, Any]:
     """Return the compatibility tables of frameworks, CUDA and drivers."""
-    return shipped("gpumap.doctor", "tables.toml", dict)
+    return shipped("gpumap.doctor", "tables.toml")
 
 
 @cache
 def patterns() -> Mapping[str, Any]:
     """Return the patterns of printed lines, by cause or group and certainty."""
-    return shipped("gpumap.doctor", "lines.toml", dict)
+    return shipped("gpumap.doctor", "lines.toml")
 
 
 def version(text: object) -> Version:
@@ -294,7 +294,7 @@ def signs(facts: Facts) -> Iterator[Match]:
         texts = ((known.get(key), pattern) for key, pattern in keys.items())
         return [t is not None and bool(re.search(p, t, re.IGNORECASE)) for t, p in texts]
 
-    for row in shipped("gpumap.doctor", "signs.toml", dict)["sign"]:
+    for row in shipped("gpumap.doctor", "signs.toml")["sign"]:
         if all(holds(row["when"])) and not any(holds(row.get("unless", {}))):
             certain = "sure" in row and all(holds(row["sure"]))
             text = re.sub(r"\{([\w.-]+)\}", lambda each: known.get(each[1], ""), row["what"])

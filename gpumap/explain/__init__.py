@@ -8,7 +8,7 @@ code that has no topic there fails a test, and so does a topic for something tha
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.bench import registry
 from gpumap.files import shipped
@@ -61,7 +61,7 @@ def table() -> tuple[Topic, ...]:
 def read(file: str) -> tuple[Topic, ...]:
     """Return the topics of a file, in its order."""
     folder = "model" if file == "metrics" else "explain"  # the schema has metrics too
-    tables = shipped(f"gpumap.{folder}", f"{file}.toml", dict[str, Any])
+    tables = shipped(f"gpumap.{folder}", f"{file}.toml")
     return tuple(
         Topic(name, kind, texts) if isinstance(texts, str) else Topic(name, kind, **texts)
         for kind in KINDS

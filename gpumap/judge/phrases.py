@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap import units
 from gpumap.files import shipped
@@ -38,7 +38,7 @@ _DEFAULT = 12  # seconds of budget, that of the quickest benchmark: less seldom 
 @cache
 def texts(of: str) -> Mapping[str, str]:
     """Return texts by code: what `texts.toml` has of `limits`, `failures` and others."""
-    return shipped("gpumap.judge", "texts.toml", dict[str, Any])[of]  # type: ignore[no-any-return]
+    return shipped("gpumap.judge", "texts.toml")[of]  # type: ignore[no-any-return]
 
 
 class About(NamedTuple):

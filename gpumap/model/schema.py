@@ -73,7 +73,7 @@ def _compact(kind: type) -> Tree:
 
 def meanings() -> Mapping[str, str]:
     """Return what each metric is, in a sentence."""
-    topics = shipped("gpumap.model", "metrics.toml", dict)["metric"].items()
+    topics = shipped("gpumap.model", "metrics.toml")["metric"].items()
     summaries = ((name, topic["summary"]) for name, topic in topics)
     return {name: f"{summary[:1].upper()}{summary[1:]}." for name, summary in summaries}
 
