@@ -24,26 +24,24 @@ def find(cwd: Path | str, home: str | None = None) -> Path | None:
 
     Nothing is looked for above the folder `home`.
     """
-    top = _stat(home) if home else None
     folder, parent = "", os.fspath(cwd)
     while folder != parent:  # as text: every start looks here, and pathlib takes 5 ms
         folder, parent = parent, os.path.dirname(parent)  # noqa: PTH120
-        here = _stat(folder)
         path = os.path.join(folder, NAME)  # noqa: PTH118
         if os.path.lexists(path):  # also a dangling link: read() says so, nothing is passed over
             from pathlib import Path
 
             return Path(path)
-        if here and top and os.path.samestat(here, top):
+        if home and _same(folder, home):
             return None
     return None
 
 
-def _stat(folder: str) -> os.stat_result | None:
+def _same(folder: str, other: str) -> bool:
     try:
-        return os.stat(folder)  # noqa: PTH116 - as above
+        return os.path.samefile(folder, other)  # noqa: PTH121 - as above
     except (OSError, ValueError):
-        return None
+        return False
 
 
 def read(path: Path, *, own: bool = False) -> Mapping[str, Any]:

@@ -135,9 +135,8 @@ def _entry(text: str, part: Span, number: int) -> Entry | list[Diagnostic]:
 def _name_problem(text: str, span: Span, number: int) -> Diagnostic | None:
     name = text[span.start : span.stop]
     if not name:
-        return Diagnostic(
-            "empty-name", 'no name before "->"', number, span, 'write one: "dev0->..."'
-        )
+        hint = 'write one: "dev0->..."'
+        return Diagnostic("empty-name", 'no name before "->"', number, span, hint)
     if not name.isprintable():
         message = f'the name "{cut(name)}" has characters that cannot be printed'
         hint = "use letters, digits and punctuation only"

@@ -36,7 +36,7 @@ def resolve(context_map: ContextMap, inventory: Inventory) -> Resolution:
         probes = inventory.of(entry.ref.kind)
         if not probes and inventory.requested is not None:
             raise _wrong_backend(entry, number, inventory)
-        device = next((d for p in probes if (d := _find(entry.ref, p.devices))), None)
+        device = _find(entry.ref, of_kind(entry.ref.kind, *probes))
         if device is not None:
             bindings.append(Binding(entry.name, device))
         else:
@@ -183,15 +183,11 @@ def _nothing(probe: Probe) -> AbsentError:
 
 
 def _find(ref: DeviceRef, devices: Iterable[Device]) -> Device | None:
-    for device in devices:
-        if device.kind is not ref.kind:
-            continue
-        if ref.identity is not None:
-            if ref.identity in (device.pci, device.uuid):
-                return device
-        elif device.ref == ref or (ref.index is None and ref.kind.row.accelerators):
-            return device
-    return None
+    """Return the device of its kind that is meant; of accelerators without an index the first."""
+    if ref.identity is not None:
+        return next((d for d in devices if ref.identity in (d.pci, d.uuid)), None)
+    whichever = ref.index is None and ref.kind.row.accelerators
+    return next((d for d in devices if whichever or d.ref == ref), None)
 
 
 def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionError:
@@ -199,9 +195,8 @@ def _wrong_backend(entry: Entry, number: int, inventory: Inventory) -> QuestionE
     drives = ", ".join(sorted(inventory.backend(name).kinds))
     message = f"the backend {name} drives {drives}; {entry} requests another kind"
     hint = "omit --backend, or map this name to a device that it drives"
-    return QuestionError(
-        (Diagnostic("wrong-backend", message, number, entry.span, hint, name=entry.name),)
-    )
+    wrong = Diagnostic("wrong-backend", message, number, entry.span, hint, name=entry.name)
+    return QuestionError((wrong,))
 
 
 def _device_of(entry: Entry, text: str) -> Span:
@@ -300,10 +295,8 @@ def shared_hardware(bindings: Iterable[Binding]) -> Mapping[tuple[str, ...], lis
 def warn_of_shared(bindings: tuple[Binding, ...]) -> Iterable[Diagnostic]:
     """Yield a warning for each group of names that are of one piece of hardware."""
     for names, hardware in shared_hardware(bindings).items():
-        who = _listed(names)
-        message = (
-            f"{who} share hardware ({_listed(hardware)}): they cannot be faster than one alone"
-        )
+        who, what = _listed(names), _listed(hardware)
+        message = f"{who} share hardware ({what}): they cannot be faster than one alone"
         hint = "give each name a device of its own, or expect no speed-up"
         yield Diagnostic("shared-hardware", message, hint=hint, severity="warning")
 

@@ -123,9 +123,8 @@ def _configured(env: Mapping[str, str], cwd: Path | str) -> MapText | None:
 
 def _toml(path: Path, *, own: bool = False) -> MapText | None:
     settings = config.read(path, own=own)
-    if "map" not in settings:
+    if (text := settings.get("map")) is None:
         return None
-    text = settings["map"]
     if not isinstance(text, str):
         raise SourceError(f"{path}: map must be text", f'write map = "{_EXAMPLE}"')
     return MapText(text, "gpumap.toml", str(path))

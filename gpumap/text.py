@@ -81,18 +81,15 @@ ALIASES = {
     "half": "float16", "fp16": "float16", "bf16": "bfloat16",
     "float": "float32", "fp32": "float32", "double": "float64", "fp64": "float64",
 }  # fmt: skip
-_ALIKE = 0.6  # of difflib's ratio, which is 1 for equal words
 _LONGEST = 80  # characters: difflib takes the square of them
 
 
-def nearest(
-    word: str, known: Collection[str], most: int = 1, alike: float = _ALIKE
-) -> tuple[str, ...]:
+def nearest(word: str, known: Collection[str], most: int = 1) -> tuple[str, ...]:
     """Return the known words that are spelled like `word`, the most alike first."""
     from difflib import get_close_matches
 
     plain = {name.casefold(): name for name in known}
-    found = get_close_matches(word[:_LONGEST].casefold(), plain, most, alike)
+    found = get_close_matches(word[:_LONGEST].casefold(), plain, most)
     return tuple(plain[name] for name in found)
 
 

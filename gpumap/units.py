@@ -104,9 +104,8 @@ def _prefix(value: float, unit: str) -> tuple[str, float]:
     """Return the largest prefix that leaves a figure of one or more; none for plain numbers."""
     if unit == "1" or value == 0.0 or not isfinite(value):
         return "", 1.0
-    steps = (_SMALL if abs(value) < 1 else _SMALL[:1]) if unit == "s" else _LARGE
-    size = abs(value)
-    return next((step for step in steps if size >= step[1] * _ROUNDS_UP), steps[-1])
+    steps = _SMALL if unit == "s" else _LARGE
+    return next((step for step in steps if abs(value) >= step[1] * _ROUNDS_UP), steps[-1])
 
 
 class UnitError(ValueError):

@@ -73,10 +73,8 @@ def every() -> tuple[Topic, ...]:
     """Return all topics: those of the table, of the reasons of verdicts, and of benchmarks."""
     from gpumap.judge.phrases import texts
 
-    there = {(topic.kind, topic.name) for topic in table()}
     reasons = (Topic(reason, "verdict", why) for reason, why in texts("reasons").items())
-    others = (*reasons, *_of_benchmarks())
-    return (*table(), *(t for t in others if (t.kind, t.name) not in there))
+    return (*table(), *reasons, *_of_benchmarks())
 
 
 def _of_benchmarks() -> Iterator[Topic]:
