@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,29 +27,20 @@ def libraries():
     return found | ({"debian": DEBIAN.read_text().strip()} if DEBIAN.exists() else {})
 
 
-@cache
-def builds(file):
-    """Return whether a driver builds a kernel: no wheel of PoCL knows processors of 2024."""
-    command, env = (sys.executable, "-c", BUILDS), os.environ | {VARIABLE: str(file)}
-    return subprocess.run(command, env=env, capture_output=True, check=False).returncode == 0
-
-
-def written(choice, library):
-    FOLDER.mkdir(exist_ok=True)
-    file = FOLDER / f"{choice}.icd"
-    file.write_text(f"{library}\n")  # a file, not a folder: it hides every other driver
-    return file
-
-
 def choose():
-    """Let this process and its children have that driver; a wheel's where it builds a kernel."""
-    here, choice = libraries(), os.environ.get(CHOICE)
+    """Let this process and its children have one driver; PoCL's wheel where it builds a kernel.
+
+    It knows no processors of 2024, and Debian's does.
+    """
+    choice, here = os.environ.get(CHOICE), libraries()
     if choice == "system" or VARIABLE in os.environ:
         return
-    files = {name: written(name, path) for name, path in here.items()}
-    if choice is None:
-        choice = next((name for name in ("wheel", "debian") if name in files), "system")
-        if choice == "wheel" and "debian" in files and not builds(files["wheel"]):
-            choice = "debian"
-    if choice != "system":
-        os.environ[VARIABLE] = str(files[choice])
+    names = [choice] if choice else [name for name in ("wheel", "debian") if name in here]
+    for name in names:
+        FOLDER.mkdir(exist_ok=True)
+        file = FOLDER / f"{name}.icd"
+        file.write_text(f"{here[name]}\n")  # a file, not a folder: it hides every other driver
+        os.environ[VARIABLE] = str(file)
+        trial = [sys.executable, "-c", BUILDS]
+        if name == names[-1] or subprocess.call(trial, stderr=subprocess.DEVNULL) == 0:
+            return
