@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -47,15 +47,6 @@ def combined(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
-def wrapped_by(collected: Callable[..., Any], command: Callable[..., Any]) -> Any:
-    """Return `collected` in the place of `command`, with its name, help and options."""
-    wrapped: Any = partial(collected)
-    wrapped.__name__ = command.__name__
-    wrapped.__doc__ = command.__doc__
-    wrapped.__click_params__ = getattr(command, "__click_params__", [])
-    return wrapped
-
-
 # --- which devices
 
 
@@ -70,11 +61,11 @@ def backend_option(help_: str) -> Callable[[F], F]:
     return setting("--backend", metavar="NAME", help=help_)
 
 
-def map_options(help_: str) -> Callable[[F], F]:
+def map_options(help_: str) -> Callable[[Callable[..., Any]], Any]:
     """Take MAP, --map and --backend; handed on as one `Where`."""
     options = combined(_map_argument, map_option, backend_option(help_))
 
-    def decorate(command: F) -> F:
+    def decorate(command: Callable[..., Any]) -> Any:
         def collected(
             *, argument: str | None, option: str | None, backend: str | None, **others: Any
         ) -> Any:
@@ -82,8 +73,7 @@ def map_options(help_: str) -> Callable[[F], F]:
 
             return command(where=Where(argument, option, backend), **others)
 
-        wrapped: F = options(wrapped_by(collected, command))
-        return wrapped
+        return options(update_wrapper(collected, command))
 
     return decorate
 
@@ -129,7 +119,7 @@ def benchmark_options(
             request = Request(program, options.pop("where"), settings, gate, output)
             return command(request, **options)
 
-        return where_and_time(output_options(wrapped_by(collected, command)))
+        return where_and_time(output_options(update_wrapper(collected, command)))
 
     help_ = "Drive the devices with this backend; a,b or all: measure each."
     where_and_time = combined(
@@ -252,7 +242,7 @@ def _own(limits: tuple[Limit, ...], benches: Sequence[str]) -> tuple[Limit, ...]
 # --- where the report goes
 
 
-def output_options(command: F) -> F:
+def output_options(command: Callable[..., Any]) -> Any:
     """Say in which form the report comes out, and where; handed on as one `Output`.
 
     The program comes with it: who reports has both.
@@ -263,8 +253,7 @@ def output_options(command: F) -> F:
         given = (options.pop(name) for name in ("format_", "output", "quiet", "verbose"))
         return command(program, output=Output(*given), **options)
 
-    wrapped: F = _output_parameters(wrapped_by(collected, command))
-    return wrapped
+    return _output_parameters(update_wrapper(collected, command))
 
 
 _output_parameters = combined(
