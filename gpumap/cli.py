@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import signal
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,16 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpumap.app.program import (
-    ENDING,
-    Ended,
-    columns,
-    escape,
-    hear_signals,
-    interrupted,
-    own,
-    silence,
-)
+from gpumap.app.program import Ended, columns, escape, hear_signals, interrupted, own, silence
 from gpumap.errors import Exit, GpumapError
 from gpumap.version import __version__
 
@@ -118,15 +108,8 @@ def parameters(command: Sequence[str]) -> dict[str, click.Parameter]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run gpumap and return its exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    handlers = {number: signal.getsignal(number) for number in ENDING}
     hear_signals()
-    try:
-        return _main(arguments)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        for number, handler in handlers.items():  # a command ignores them from its report on
-            signal.signal(number, handler)
+    return _main(list(sys.argv[1:] if argv is None else argv))
 
 
 def _main(arguments: list[str]) -> int:
