@@ -217,6 +217,7 @@ class BenchmarkRun:
     def _benchmark(self, turn: Turn, recipe: Recipe, devices: OpenDevices) -> Benchmark:
         """Return the benchmark on a turn's devices, with the plan that is measured."""
         benchmark = recipe.benchmark(devices)
+        self._draft.remarks += benchmark.notes
         if not self._request.every:  # another backend may have what this one lacks
             check_any(benchmark.plan, recipe.instead)
         benchmark.plan = self._measured(benchmark.plan, turn, recipe)

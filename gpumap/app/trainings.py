@@ -13,7 +13,7 @@ from gpumap.backends.base import Clock
 from gpumap.bench.allreduce import ALGORITHMS
 from gpumap.bench.train import Train, check_request, plan
 from gpumap.bench.train_workers import LocalWorkers, TrainingMaker
-from gpumap.errors import AbsentError, Diagnostic, QuestionError
+from gpumap.errors import AbsentError, QuestionError
 from gpumap.extras import install
 from gpumap.text import chosen
 from gpumap.training.jobs import CASES, Params, Scaling
@@ -23,11 +23,10 @@ from gpumap.training.rules import RULES, RuleSpec
 from gpumap.training.tasks import Trainable, UserNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gpumap.app.benchmark import Request
     from gpumap.engine.base import OpenDevices, Settings
-    from gpumap.model import Binding, Plan
 
 _EXAMPLES = 256  # of each device, for a network of one's own
 
@@ -71,9 +70,11 @@ def measure_training(request: Request, options: Mapping[str, Any], comm: str | N
 class TrainingRecipe(WorkersRecipe):
     """`bench train` between devices or processes."""
 
+    check, planned, made = staticmethod(check_request), staticmethod(plan), Train
+
     def __init__(self, settings: Settings, params: Params) -> None:
-        super().__init__(settings)
-        self._params, self.maker = params, TrainingMaker(params, Clock())
+        super().__init__(settings, params)
+        self.maker = TrainingMaker(params, Clock())
 
     def local(self, devices: OpenDevices | None, library: str | None) -> LocalWorkers:
         """Return the devices of this process as workers."""
@@ -81,20 +82,6 @@ class TrainingRecipe(WorkersRecipe):
         if devices is None:
             return LocalWorkers({}, None, *how)
         return LocalWorkers(devices.sessions, devices.clock, *how)
-
-    def plan(self, bindings: Sequence[Binding]) -> Plan:
-        """Return what is measured between workers, as far as they are known."""
-        check_request(bindings, self._params)
-        return plan(bindings, self.workers(None), self._params)
-
-    def benchmark(self, devices: OpenDevices) -> Train:
-        """Return what measures it; a note has how a batch is split."""
-        made = Train(devices.bindings, self.workers(devices), self._params)
-        several = len(devices.bindings) > 1
-        if self.draft is not None and self._params.split != "balanced" and several:
-            note = Diagnostic("batch-split", made.divided, severity="note")
-            self.draft.remarks.append(note)
-        return made
 
 
 def _check_finite(values: Mapping[str, float | None]) -> None:

@@ -5,7 +5,6 @@ As ranks, all run the same command line; rank 0 measures and reports, the others
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,11 @@ from gpumap.app.own_entry import index_of_rank
 from gpumap.app.process_job import ProcessJob, follow
 from gpumap.app.program import local_rank, refused, several
 from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_request, plan
-from gpumap.bench.exchanges import LocalRanks
+from gpumap.bench.exchanges import LocalRanks, Ranks
 from gpumap.bench.process_ranks import RankExchange
 from gpumap.comm.engines import engine_of
 from gpumap.comm.local import LIBRARIES
-from gpumap.engine.base import OpenDevices, Recipe, Settings
+from gpumap.engine.base import Recipe
 from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
@@ -28,16 +27,14 @@ from gpumap.text import chosen
 from gpumap.training.network import BUCKET, PARAMETERS, nbytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from gpumap.app.recording import Draft, Recording
     from gpumap.backends.base import Library
-    from gpumap.bench.exchanges import Ranks
     from gpumap.bench.process_ranks import Maker
     from gpumap.comm.base import ProcessComm
+    from gpumap.engine.base import Benchmark, OpenDevices, Settings
     from gpumap.model import Binding, Plan
-
-    WorkersFactory = Callable[[OpenDevices | None], Any]
 
 
 class WorkersRecipe(Recipe):
@@ -45,13 +42,28 @@ class WorkersRecipe(Recipe):
 
     control = False
     instead = "name another --backend, --algorithm or --comm, or map other devices"
-    workers: WorkersFactory  # by how it is measured
+    check: Callable[[Sequence[Binding], Any], None]  # raises QuestionError
+    planned: Callable[[Sequence[Binding], Ranks, Any], Plan]  # as far as the workers are known
+    made: Callable[[Sequence[Binding], Ranks, Any], Benchmark]
     maker: Maker  # of a rank's work
-    draft: Draft | None = None  # of the run
+    workers: Callable[[OpenDevices | None], Ranks]  # by how it is measured
 
-    def local(self, devices: OpenDevices | None, library: str | None) -> Any:
+    def __init__(self, settings: Settings, params: Any) -> None:
+        super().__init__(settings)
+        self._params = params
+
+    def local(self, devices: OpenDevices | None, library: str | None) -> Ranks:
         """Return the devices of this process as workers, exchanging by a library of theirs."""
         raise NotImplementedError
+
+    def plan(self, bindings: Sequence[Binding]) -> Plan:
+        """Return what is measured between workers, as far as they are known."""
+        self.check(bindings, self._params)
+        return self.planned(bindings, self.workers(None), self._params)
+
+    def benchmark(self, devices: OpenDevices) -> Benchmark:
+        """Return what measures it: what workers can do is known when they are open."""
+        return self.made(devices.bindings, self.workers(devices), self._params)
 
 
 def measure_workers(request: Request, recipe: WorkersRecipe, comm: str | None) -> None:
@@ -76,13 +88,13 @@ def measure_workers(request: Request, recipe: WorkersRecipe, comm: str | None) -
 def _measure_local(request: Request, recipe: WorkersRecipe, library: str | None) -> None:
     """Measure between the devices of this process, exchanging by a library of theirs or not."""
 
-    def workers(devices: OpenDevices | None) -> Any:
+    def workers(devices: OpenDevices | None) -> Ranks:
         # NCCL connects devices where it stands, which a dry run may not
         usable = None if library and request.settings.dry_run else devices
         return recipe.local(usable, library)
 
     recipe.workers = workers
-    with _recorded(request, recipe) as record:
+    with recorded("bench", request, alone=False) as record:
         run_single_process(record, request, recipe)
 
 
@@ -95,12 +107,12 @@ def _measure_ranks(request: Request, recipe: WorkersRecipe, engine: str) -> None
         launch = several(program)
         if launch is not None and launch.rank > 0:  # the report is rank 0's
             raise
-        with _recorded(request, recipe):
+        with recorded("bench", request, alone=False):
             raise
     if world.rank > 0:
         follow(program, world, request.where, limit, recipe.maker)
         return
-    with _recorded(request, recipe) as record:
+    with recorded("bench", request, alone=False) as record:
         _lead(request, recipe, record, world)
 
 
@@ -129,14 +141,6 @@ def _gathered(job: ProcessJob, recipe: WorkersRecipe, draft: Draft, turn: Turn) 
     return replace(turn, resolution=draft.resolution, opening=opening, ours=ours)
 
 
-@contextmanager
-def _recorded(request: Request, recipe: WorkersRecipe) -> Iterator[Recording]:
-    """Record the run."""
-    with recorded("bench", request, alone=False) as record:
-        recipe.draft = record.draft
-        yield record
-
-
 # --- the exchange between workers
 
 
@@ -153,24 +157,14 @@ def measure_exchanges(
 class ExchangeRecipe(WorkersRecipe):
     """`bench allreduce` between devices or processes."""
 
-    def __init__(self, settings: Settings, params: Params) -> None:
-        super().__init__(settings)
-        self._params, self.maker = params, RankExchange
+    check, planned = staticmethod(check_request), staticmethod(plan)
+    made, maker = AllReduce, RankExchange
 
-    def local(self, devices: OpenDevices | None, library: str | None) -> Ranks:
+    def local(self, devices: OpenDevices | None, library: str | None) -> LocalRanks:
         """Return the devices of this process as ranks."""
         sessions = [*devices.sessions.values()] if devices else []
         connected = connector(library)(sessions) if library and sessions else None
         return LocalRanks(sessions, connected, comm=library or "local")
-
-    def plan(self, bindings: Sequence[Binding]) -> Plan:
-        """Return what is measured between ranks, as far as they are known."""
-        check_request(bindings, self._params)
-        return plan(bindings, self.workers(None), self._params)
-
-    def benchmark(self, devices: OpenDevices) -> AllReduce:
-        """Return what measures it: what ranks can do is known when they are open."""
-        return AllReduce(devices.bindings, self.workers(devices), self._params)
 
 
 def connector(library: str) -> Callable[[Sequence[Any]], Library]:

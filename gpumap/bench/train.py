@@ -26,7 +26,7 @@ from gpumap.comm.local import LIBRARIES
 from gpumap.engine import stats
 from gpumap.engine.base import COMPARABLE, Benchmark
 from gpumap.engine.estimates import per_time, ratio, time_of
-from gpumap.errors import QuestionError
+from gpumap.errors import Diagnostic, QuestionError
 from gpumap.model import Binding, Case, Estimate, Group, Plan, Work
 from gpumap.training.jobs import Params, Spec, job_of
 from gpumap.training.network import ITEM
@@ -74,7 +74,9 @@ class Train(Benchmark):
             params = replace(params, rates=_rates(bindings, workers, params))
             _check_parts(bindings, params)
         self.plan = plan(bindings, workers, params)
-        self.divided = divided(bindings, params)  # how a batch is split
+        if params.split != "balanced" and len(bindings) > 1:
+            note = Diagnostic("batch-split", divided(bindings, params), severity="note")
+            self.notes = (note,)
         self._workers, self._params = workers, params
         self._all = len(bindings)
         self._learned: dict[str, dict[str, Estimate]] = {}

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpumap import model
+    from gpumap.errors import Diagnostic
     from gpumap.model import Case, Check, Estimate, Limit, Measurement, Samples
 
     # Whole: each device does whole products or copies, and a ratio above its ceiling is refused.
@@ -164,6 +165,7 @@ class Benchmark:
 
     key: str
     plan: Plan
+    notes: tuple[Diagnostic, ...] = ()  # of how it measures, for the report
     computes = False  # its devices' threads wait for nothing: those that do not run are preempted
     work: Parts = None
 
