@@ -19,7 +19,6 @@ from gpumap.comm.engines import joined
 from gpumap.comm.watchdog import stopped_siblings
 from gpumap.errors import GpumapError
 from gpumap.escape import written
-from gpumap.machine.process_control import reap
 from gpumap.model import replace
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 LATE = 10.0  # seconds beyond its time limit, after which rank 0 is given up
 _STDERR = 2
-_EXIT_GRACE = 1.0  # seconds that the watchdog has to end: it may be stopped
 
 
 def join(program: Program, limit: float, engine: str) -> ProcessComm:
@@ -85,8 +83,10 @@ def _starting(limit: float, rank: int) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(pipe)  # it waits for this
-        reap(watchdog, _EXIT_GRACE)
+        os.kill(watchdog, signal.SIGKILL)  # it may be stopped
+        os.close(pipe)
+        with suppress(ChildProcessError):  # whoever started this ignores SIGCHLD
+            os.waitpid(watchdog, 0)
 
 
 def _say_late(limit: float, rank: int, process: int) -> None:

@@ -119,19 +119,6 @@ def kill_orphans() -> None:
         kill_children()
 
 
-def reap(pid: int, patience: float) -> None:
-    """Wait until a child has ended; kill it where it has not within `patience` seconds."""
-    import psutil
-
-    with suppress(psutil.Error):  # after a SIGKILL it is the kernel's, in a driver's call say
-        child = psutil.Process(pid)
-        try:
-            child.wait(patience)
-        except psutil.TimeoutExpired:
-            child.kill()
-            child.wait(patience)
-
-
 def _count(change: int) -> None:
     global _adopting
     with _lock:
