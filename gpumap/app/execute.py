@@ -80,10 +80,8 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
     if not request.quiet:
         _note((*source.notes, *whole.notes, *taken.notes), program, source, rank)
     place = taken.place
-    mine = environment([place], _BY_EXEC, program.env)
-    mine |= {"GPUMAP_BACKEND": backend} if backend else {}
-    if TOKEN in program.env:
-        del mine[TOKEN]  # by which the run around this process knows it
+    token = program.env.get(TOKEN, _BY_EXEC)  # by which a run around this process knows it
+    mine = environment([place], token, program.env, backend)
     env = kept([place.device], program.env) | mine
     if place.cores and not pin(place.cores):
         raise DeviceError(

@@ -96,11 +96,10 @@ def plan(program: Program, places: Sequence[Place], backend: str | None) -> Plan
     sought.bind(("127.0.0.1", 0))
     token, port = os.urandom(16).hex(), sought.getsockname()[1]
     sought.close()
-    driven = {"GPUMAP_BACKEND": backend} if backend else {}
     planned = []
     for rank, place in enumerate(places):
-        own = placement.environment([place], token, program.env)
-        planned.append((place, own | driven | placement.numbered(rank, len(places), port)))
+        own = placement.environment([place], token, program.env, backend)
+        planned.append((place, own | placement.numbered(rank, len(places), port)))
     return planned
 
 

@@ -184,9 +184,9 @@ class _Runs:
         chosen, program = self._places[:count], self._program
         place, backend = joined(chosen), self._request.where.backend
         given = kept([place.device for place in chosen], without_ranks(program.env))
-        env = given | environment(chosen, "scale", program.env)
+        env = given | environment(chosen, "scale", program.env, backend)
         env.pop("GPUMAP_NAME", None)  # of one name, which others would not have
-        env |= {"GPUMAP_COUNT": str(count)} | ({"GPUMAP_BACKEND": backend} if backend else {})
+        env["GPUMAP_COUNT"] = str(count)
         return Job(place.name, self._path, program.command, env, place)
 
     def _ranks(self, count: int) -> list[Job]:

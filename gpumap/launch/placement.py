@@ -164,13 +164,16 @@ def numbered(rank: int, ranks: int, port: int) -> dict[str, str]:
     return own | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
-def environment(places: Sequence[Place], token: str, given: Mapping[str, str]) -> dict[str, str]:
+def environment(
+    places: Sequence[Place], token: str, given: Mapping[str, str], backend: str | None = None
+) -> dict[str, str]:
     """Return the variables of a process that has one name or several, but for those of a rank.
 
     Args:
         places: where it would run by each of its names.
         token: what identifies the processes of a run.
         given: the environment in which its devices were found.
+        backend: what is to drive them, if that was requested.
     """
     whole, seen = joined(places), visible([place.device for place in places], given)
     own_map = (f"{place.name}->{inside(place, whole.cores, seen)}" for place in places)
@@ -179,4 +182,5 @@ def environment(places: Sequence[Place], token: str, given: Mapping[str, str]) -
         found["GPUMAP_NAME"] = whole.name
     if not given.get("OMP_NUM_THREADS"):
         found["OMP_NUM_THREADS"] = str(whole.threads)
-    return found | dict(seen.variables)
+    driven = {"GPUMAP_BACKEND": backend} if backend else {}
+    return found | dict(seen.variables) | driven
