@@ -76,14 +76,10 @@ def assignments(text: str, file: str) -> Iterator[Assignment]:
         value = re.sub(_QUOTED, lambda part: part[0][1:-1], match[2] or "") if match else ""
         if match is None or not value.isprintable():
             found = cut(line.strip())
-            raise wrong(file, number, f'"{found}" is no KEY=VALUE; a cfg is read as data', _DATA)
+            what = f'"{found}" is no KEY=VALUE; a cfg is read as data'
+            raise SourceError(f"{file}, line {number}: {what}", _DATA)
         if match[1]:
             yield Assignment(match[1], value, number)
-
-
-def wrong(file: str, line: int, problem: str, hint: str) -> SourceError:
-    """Return the error of a line."""
-    return SourceError(f"{file}, line {line}: {problem}", hint)
 
 
 class Session(NamedTuple):
@@ -92,15 +88,10 @@ class Session(NamedTuple):
     rule: str | None
     modelfile: str | None
     modelclass: str | None
-    devices: tuple[str, ...]
+    map: str  # of its devices
     sync_type: str | None
     strategy: str | None
     notes: tuple[Diagnostic, ...] = ()
-
-    @property
-    def map(self) -> str:
-        """Return the devices as a map."""
-        return ";".join(f"dev{number}->{device}" for number, device in enumerate(self.devices))
 
 
 def read(text: str, file: str) -> Session:
@@ -123,7 +114,7 @@ def read(text: str, file: str) -> Session:
     return Session(
         rule,
         *given.model(),
-        given.devices(),
+        given.map(),
         given.choice("BSP_SYNC_TYPE", SYNC_TYPES) if bsp else None,
         given.choice("BSP_EXCH_STRATEGY", STRATEGIES) if bsp else None,
         tuple(notes),
@@ -158,8 +149,8 @@ class _Given(NamedTuple):
         message = f"{there} without {lacking}: that is half a network"
         raise self._wrong(there, message, f"add {lacking}=..., or omit both")
 
-    def devices(self) -> tuple[str, ...]:
-        """Return the devices, in their order."""
+    def map(self) -> str:
+        """Return the map of the devices, in their order."""
         if "DEVICES" not in self.found:
             raise SourceError(f"{self.file}: there is no DEVICES", _EXAMPLE)
         text = self.text("DEVICES")
@@ -168,10 +159,10 @@ class _Given(NamedTuple):
         if ";" in text or "->" in text:  # else it would be another entry of the map
             hint = f'devices are separated by ",": {_EXAMPLE}'
             raise self._wrong("DEVICES", f'"{cut(text)}" are no devices', hint)
-        return tuple(device.strip() for device in text.split(","))
+        return ";".join(f"dev{n}->{each.strip()}" for n, each in enumerate(text.split(",")))
 
     def _wrong(self, key: str, problem: str, hint: str) -> SourceError:
-        return wrong(self.file, self.found[key].line, problem, hint)
+        return SourceError(f"{self.file}, line {self.found[key].line}: {problem}", hint)
 
 
 def is_model_class(source: str, name: str) -> bool:
