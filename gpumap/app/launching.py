@@ -47,11 +47,11 @@ class Launching:
         """
         outputs = self._to_files(folder) if folder else list(_prefixed(self._program, self._jobs))
         ending = self.run(grace, limit, outputs)
+        self._report_end(ending, limit)
         if ending.why == "closed":
-            self._report_survivors(ending)
             sinks = (sink for pair in outputs for sink, _ in pair)
             raise next(sink.failed for sink in sinks if sink and sink.failed)
-        return self._report_end(ending, limit)
+        return ending.code
 
     def run(
         self,
@@ -115,21 +115,17 @@ class Launching:
             message = f"cannot start {job.name}: {error.strerror}"
             raise QuestionError(message, LIMITS) from error
 
-    def _report_end(self, ending: Ending, limit: float | None) -> int:
-        """Say how it ended, and return the exit code."""
-        self._report_survivors(ending)
+    def _report_end(self, ending: Ending, limit: float | None) -> None:
+        """Say how it ended, and what the kernel has not."""
+        if ending.survivors:
+            which = ", ".join(map(str, ending.survivors))
+            what = f"warning: the kernel does not end what was started: process {which}"
+            tell(self._program, what)
         if ending.why == "timeout":
             what = f"error: the time limit of {limit:g} s was reached: all processes were ended"
             tell(self._program, what, "  fix: raise --timeout, or request less")
         elif ending.why == "failed" and ending.process is not None:
             self._failed(ending.process)
-        return ending.code
-
-    def _report_survivors(self, ending: Ending) -> None:
-        if ending.survivors:
-            which = ", ".join(map(str, ending.survivors))
-            what = f"warning: the kernel does not end what was started: process {which}"
-            tell(self._program, what)
 
     def _failed(self, process: Process) -> None:
         what = f"{process.job.name} ({process.job.about}) {ended(process.code or 0)}"
