@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpumap.app.program import Program, several, unbound
@@ -11,6 +10,7 @@ from gpumap.comm.ranks import VARIABLES, launched, ranks_of_node, without_ranks
 from gpumap.errors import AbsentError, Diagnostic, QuestionError
 from gpumap.inventory import Inventory
 from gpumap.launch.placement import TOKEN, Place, identity, places
+from gpumap.machine.process_control import pin
 from gpumap.machine.topology import Topology, read
 from gpumap.model import Binding, ContextMap, Device, Entry, Probe
 from gpumap.resolve import resolve
@@ -162,16 +162,15 @@ def take(
         unbound(program)
     topology = read()
     entry, found = whole.entries[index], inventory(program, topology, request.where.backend)
-    alone = _left_alone(program.env, whole, entry, found) if rank else None
-    if alone is not None:
-        _restore(before)
-        notes = _checked(entry, index, alone, f"{rank.by} has left local rank {rank.local}")  # type: ignore[union-attr]
+    if rank and (alone := _left_alone(program.env, whole, entry, found)):
+        pin(before)
+        notes = _checked(entry, index, alone, f"{rank.by} has left local rank {rank.local}")
         (place,) = places([Binding(entry.name, alone[1])], read(), bind=bind)
         return Taken(entry, place, notes, given=True)
     resolution = resolve(whole, found)
     planned = places(resolution.bindings, topology, bind=bind)
     if not planned[index].cores:
-        _restore(before)
+        pin(before)  # where the launcher has let this process run
     return Taken(entry, planned[index], resolution.notes, given=False)
 
 
@@ -182,12 +181,6 @@ def inventory(program: Program, topology: Topology, backend: str | None) -> Inve
     found = Inventory(program.host(topology), backend)
     found.know(Probe(NAME, usable=True, devices=cores(topology)))
     return found
-
-
-def _restore(before: set[int]) -> None:
-    """Run where the launcher has let this process run."""
-    with suppress(OSError, AttributeError):
-        os.sched_setaffinity(0, before)
 
 
 def _left_alone(
