@@ -21,7 +21,7 @@ from gpumap.app.watched_programs import run_alone
 from gpumap.errors import Diagnostic, Exit, GpumapError, SourceError
 from gpumap.files import read_bytes, write_atomic
 from gpumap.launch.process import Job
-from gpumap.model import Device, Report, Trace, Watched, io, replace
+from gpumap.model import Report, Trace, Watched, io, replace
 from gpumap.model.programs import TRACE
 from gpumap.text import ended
 
@@ -120,12 +120,10 @@ def _write(opened: Opened, path: Path, process: int) -> None:
 
 def _gather(draft: Draft, contexts: Sequence[Context]) -> None:
     """Put every trace into the report; what an open context has queued is waited for."""
-    found: dict[tuple[str, str], Device] = {}
+    bindings = [binding for context in contexts for binding in context.bindings]
+    draft.devices = tuple({(b.device.id, b.device.backend): b.device for b in bindings}.values())
     traces: list[Trace] = []
     for number, context in enumerate(contexts, 1):
-        for binding in context.bindings:
-            found.setdefault((binding.device.id, binding.device.backend), binding.device)
-        draft.devices = tuple(found.values())
         try:
             about = (number, context.bindings, context.policy, context.closed)
             traces.append(Trace(*about, tuple(context.trace)))
