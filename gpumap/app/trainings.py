@@ -43,10 +43,9 @@ def _params(options: Mapping[str, Any], seed: int, *, library: bool) -> Params:
     names = chosen(options["rule"], RULES, "rule", "--rule")
     rate, learn = options["rate"], options["learn"]
     _check_finite({"--rate": rate, "--chance": options["chance"]})
-    about = {name: options[name] for name in ("tau", "chance")}
     return Params(
         network,
-        tuple(RuleSpec(name, **about) for name in names),
+        tuple(RuleSpec(name, tau=options["tau"], chance=options["chance"]) for name in names),
         _scaling(options["batch"], options["batch_per_device"], examples),
         how,
         RATES[how] if rate is None else rate,
@@ -76,12 +75,10 @@ class TrainingRecipe(WorkersRecipe):
         super().__init__(settings, params)
         self.maker = TrainingMaker(params, Clock())
 
-    def local(self, devices: OpenDevices | None, library: str | None) -> LocalWorkers:
+    def local(self, devices: OpenDevices | None, comm: str) -> LocalWorkers:
         """Return the devices of this process as workers."""
-        how = (connector(library), library) if library else ()
-        if devices is None:
-            return LocalWorkers({}, None, *how)
-        return LocalWorkers(devices.sessions, devices.clock, *how)
+        sessions, clock = (devices.sessions, devices.clock) if devices else ({}, None)
+        return LocalWorkers(sessions, clock, connector(comm), comm)
 
 
 def _check_finite(values: Mapping[str, float | None]) -> None:

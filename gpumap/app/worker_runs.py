@@ -52,8 +52,8 @@ class WorkersRecipe(Recipe):
         super().__init__(settings)
         self._params = params
 
-    def local(self, devices: OpenDevices | None, library: str | None) -> Ranks:
-        """Return the devices of this process as workers, exchanging by a library of theirs."""
+    def local(self, devices: OpenDevices | None, comm: str) -> Ranks:
+        """Return the devices of this process as workers, by copies or by a library of theirs."""
         raise NotImplementedError
 
     def plan(self, bindings: Sequence[Binding]) -> Plan:
@@ -74,24 +74,23 @@ def measure_workers(request: Request, recipe: WorkersRecipe, comm: str | None) -
     """
     launch = several(request.program)
     engine = engine_of(launch, request.program.env)
-    if launch is not None and comm in ("local", *LIBRARIES):
+    by = comm or ("local" if launch is None else engine)
+    if by not in ("local", *LIBRARIES):
+        _measure_ranks(request, recipe, by)
+        return
+    if launch is not None:
         fix = f"ask for --comm {engine}, or start it without a launcher"
-        raise refused(launch, f"--comm {comm} is for one process", fix)
-    if comm in LIBRARIES:
-        _measure_local(request, recipe, comm)
-    elif comm == "local" or (comm is None and launch is None):
-        _measure_local(request, recipe, None)
-    else:
-        _measure_ranks(request, recipe, comm or engine)
+        raise refused(launch, f"--comm {by} is for one process", fix)
+    _measure_local(request, recipe, by)
 
 
-def _measure_local(request: Request, recipe: WorkersRecipe, library: str | None) -> None:
+def _measure_local(request: Request, recipe: WorkersRecipe, comm: str) -> None:
     """Measure between the devices of this process, exchanging by a library of theirs or not."""
 
     def workers(devices: OpenDevices | None) -> Ranks:
         # NCCL connects devices where it stands, which a dry run may not
-        usable = None if library and request.settings.dry_run else devices
-        return recipe.local(usable, library)
+        usable = None if comm in LIBRARIES and request.settings.dry_run else devices
+        return recipe.local(usable, comm)
 
     recipe.workers = workers
     with recorded("bench", request, alone=False) as record:
@@ -160,19 +159,21 @@ class ExchangeRecipe(WorkersRecipe):
     check, planned = staticmethod(check_request), staticmethod(plan)
     made, maker = AllReduce, RankExchange
 
-    def local(self, devices: OpenDevices | None, library: str | None) -> LocalRanks:
+    def local(self, devices: OpenDevices | None, comm: str) -> LocalRanks:
         """Return the devices of this process as ranks."""
         sessions = [*devices.sessions.values()] if devices else []
-        connected = connector(library)(sessions) if library and sessions else None
-        return LocalRanks(sessions, connected, comm=library or "local")
+        connect = connector(comm) if sessions else None
+        return LocalRanks(sessions, connect and connect(sessions), comm=comm)
 
 
-def connector(library: str) -> Callable[[Sequence[Any]], Library]:
-    """Return what connects devices by a library of theirs: NCCL as CuPy has it, or JAX."""
-    if library == "nccl":
+def connector(comm: str) -> Callable[[Sequence[Any]], Library] | None:
+    """Return what connects devices by a library of theirs, if one does: NCCL by CuPy, or JAX."""
+    if comm == "nccl":
         from gpumap.backends.cupy import nccl
 
         return nccl
-    from gpumap.backends.jax import psum
+    if comm == "psum":
+        from gpumap.backends.jax import psum
 
-    return psum
+        return psum
+    return None
