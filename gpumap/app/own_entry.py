@@ -91,10 +91,8 @@ def own_rank(env: Mapping[str, str], variable: str | None, *, named: bool) -> Ra
     except QuestionError as error:
         if not named:
             raise QuestionError(str(error), _NAME_OR_UNSET) from error
-        return None
-    if launch is None:
-        return None
-    return Rank(launch.by, launch.local_rank, ranks_of_node(launch, env))
+        launch = None
+    return Rank(launch.by, launch.local_rank, ranks_of_node(launch, env)) if launch else None
 
 
 def own_index(
