@@ -91,10 +91,7 @@ class LimitType(click.ParamType):  # type: ignore[type-arg] # generic since clic
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return what a text asks for; fail with the place of what cannot be."""
         from gpumap.bench import selectors
-        from gpumap.judge.limits import Limit
 
-        if isinstance(value, Limit):
-            return value
         try:
             return selectors.limit(str(value))
         except QuestionError as error:
