@@ -63,17 +63,16 @@ def backend_option(help_: str) -> Callable[[F], F]:
 
 def map_options(help_: str) -> Callable[[Callable[..., Any]], Any]:
     """Take MAP, --map and --backend; handed on as one `Where`."""
-    options = combined(_map_argument, map_option, backend_option(help_))
+    parameters = combined(_map_argument, map_option, backend_option(help_))
 
     def decorate(command: Callable[..., Any]) -> Any:
-        def collected(
-            *, argument: str | None, option: str | None, backend: str | None, **others: Any
-        ) -> Any:
+        def collected(**options: Any) -> Any:
             from gpumap.app.given_map import Where  # what parses a map, a help does not need
 
-            return command(where=Where(argument, option, backend), **others)
+            where = Where(*map(options.pop, Where._fields))
+            return command(where=where, **options)
 
-        return options(update_wrapper(collected, command))
+        return parameters(update_wrapper(collected, command))
 
     return decorate
 
