@@ -18,7 +18,7 @@ from gpumap.app import rank_table
 from gpumap.app.command import tell
 from gpumap.app.engines import LATE
 from gpumap.app.own_entry import index_of_rank
-from gpumap.app.program import TURN, Program, TimeLimit, leave_signals, local_rank
+from gpumap.app.program import TURN, Program, TimeLimit, leave_signals
 from gpumap.app.rank_table import Answer, refuse, this_rank
 from gpumap.bench.process_ranks import Member, ProcessRanks, broken
 from gpumap.comm.watchdog import Watch, heartbeats, stopped_siblings
@@ -81,17 +81,16 @@ def _find(
     program: Program, comm: ProcessComm, where: Where
 ) -> tuple[Answer, Callable[[], Session] | None]:
     """Resolve this rank's device by the options that rank 0 has too; return what opens it."""
-    argument, option, backend = where
     try:
-        inventory = Inventory(program.host(), backend)
-        source = sources.find(argument, option, env=program.env, cwd=program.cwd)
+        inventory = Inventory(program.host(), where.backend)
+        source = sources.find(where.argument, where.option, env=program.env, cwd=program.cwd)
         context_map = default_map(inventory) if source is None else parse_map(source.text)
         index = index_of_rank([entry.name for entry in context_map.entries], program)
         inventory.expect([str(context_map.entries[index].ref)])
         binding = resolve(context_map, inventory).bindings[index]
     except GpumapError as error:
-        return Answer(this_rank(comm, 0, None), error.diagnostics, error.exit_code), None
-    return Answer(this_rank(comm, local_rank(program), binding)), opener(binding, inventory)
+        return Answer(this_rank(comm, program), error.diagnostics, error.exit_code), None
+    return Answer(this_rank(comm, program, binding)), opener(binding, inventory)
 
 
 def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
@@ -113,12 +112,12 @@ def opener(binding: Binding, inventory: Inventory) -> Callable[[], Session]:
 class ProcessJob:
     """All ranks of a job, led by rank 0; the others are ended, whatever happens."""
 
-    def __init__(self, comm: ProcessComm, record: Recording, maker: Maker, local: int) -> None:
+    def __init__(self, comm: ProcessComm, record: Recording, maker: Maker) -> None:
         me = os.getpid()  # without a rank table, only the processes can be named
         record.limit.silent = lambda: [f"process {each}, stopped" for each in stopped_siblings(me)]
         self._comm, self._maker = comm, maker
         self._beats = comm.part(comm.size)  # so do the others, for heartbeats alone
-        self._record, self._local = record, local
+        self._record = record
         self._gathered = False
         self._ranks: ProcessRanks | None = None
 
@@ -148,7 +147,8 @@ class ProcessJob:
             QuestionError: two ranks have one device, or there are more of them than names.
             AbsentError: the device of a rank is not there.
         """
-        answers = self._comm.gather(Answer(this_rank(self._comm, self._local, binding)))
+        mine = this_rank(self._comm, self._record.draft.program, binding)
+        answers = self._comm.gather(Answer(mine))
         self._gathered = True
         refuse(answers)
         table = [answer.rank for answer in answers]

@@ -270,9 +270,3 @@ def _ours(program: Program) -> bool:
     from gpumap.launch.placement import TOKEN  # which a process alone need not load
 
     return TOKEN in program.env
-
-
-def local_rank(program: Program) -> int:
-    """Return the number of this process among the ranks of its machine."""
-    launch = several(program)
-    return launch.local_rank if launch else 0

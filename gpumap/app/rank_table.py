@@ -7,12 +7,14 @@ import socket
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpumap.errors import AbsentError, Diagnostic, Exit, QuestionError
+from gpumap.app.program import several
+from gpumap.errors import BY_EXIT, Diagnostic, Exit, QuestionError
 from gpumap.model import Binding, Device, Rank, replace
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+    from gpumap.app.program import Program
     from gpumap.app.recording import Draft
     from gpumap.comm.base import ProcessComm
 
@@ -25,8 +27,10 @@ class Answer(NamedTuple):
     code: Exit = Exit.OK
 
 
-def this_rank(comm: ProcessComm, local: int, binding: Binding | None) -> Rank:
+def this_rank(comm: ProcessComm, program: Program, binding: Binding | None = None) -> Rank:
     """Return this rank's row of the rank table."""
+    launch = several(program)
+    local = launch.local_rank if launch else 0
     return Rank(comm.rank, local, socket.gethostname(), os.getpid(), binding)
 
 
@@ -51,8 +55,7 @@ def refuse(answers: Sequence[Answer]) -> None:
     """
     if problems := tuple(_problems(answers)):
         code = max(answer.code for answer in answers)
-        kind = AbsentError if code == Exit.ABSENT else QuestionError
-        raise kind(problems)
+        raise BY_EXIT.get(code, QuestionError)(problems)
     if clashes := tuple(shared_devices([answer.rank for answer in answers])):
         raise QuestionError(clashes)
 

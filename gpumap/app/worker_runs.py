@@ -13,7 +13,7 @@ from gpumap.app.engines import join
 from gpumap.app.given_map import use
 from gpumap.app.own_entry import index_of_rank
 from gpumap.app.process_job import ProcessJob, follow
-from gpumap.app.program import local_rank, refused, several
+from gpumap.app.program import refused, several
 from gpumap.bench.allreduce import ALGORITHMS, AllReduce, Params, check_request, plan
 from gpumap.bench.exchanges import LocalRanks, Ranks
 from gpumap.bench.process_ranks import RankExchange
@@ -117,8 +117,8 @@ def _measure_ranks(request: Request, recipe: WorkersRecipe, engine: str) -> None
 
 def _lead(request: Request, recipe: WorkersRecipe, record: Recording, world: ProcessComm) -> None:
     """Measure as rank 0."""
-    run, local = BenchmarkRun(record, request), local_rank(request.program)
-    with ProcessJob(world, record, recipe.maker, local) as job:
+    run = BenchmarkRun(record, request)
+    with ProcessJob(world, record, recipe.maker) as job:
         if request.every:
             message = "--backend all is for the devices of one process"
             raise QuestionError(message, "name a backend")
