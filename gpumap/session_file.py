@@ -186,12 +186,11 @@ def training(
         network: module and class.
         files: of the epochs and of the parameters, where those are to be written.
     """
-    rank = (sys.executable,)
     given = ("-m", "gpumap.training.model_class", json.dumps(about), *network, *files)
     if ";" not in entries or not _by_mpi():
-        return (*GPUMAP, "run", entries, "--quiet", "--", *rank, *given)
+        return (*GPUMAP, "run", entries, "--quiet", "--", sys.executable, *given)
     start = ("mpirun", "-n", str(1 + entries.count(";")), *GPUMAP, "exec", entries, "--quiet")
-    return (*start, "--", *rank, "-m", "mpi4py", *given)
+    return (*start, "--", sys.executable, "-m", "mpi4py", *given)
 
 
 def _by_mpi() -> bool:

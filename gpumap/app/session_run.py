@@ -35,7 +35,7 @@ def start(program: Program, file: Path, request: RunRequest) -> None:
     theano_mpis = _is_model_class(program, session)
     if not request.quiet:
         say((*session.notes, *_differing(session, averages=not theano_mpis)), program)
-    call = _model_call(program, session) if theano_mpis else _call(program, session, request)
+    call = _model_call(program, session) if theano_mpis else tuple(_call(program, session, request))
     if request.dry_run:
         print_lines(program, shlex.join(call))
         return
@@ -58,17 +58,22 @@ def _model_call(program: Program, session: Session) -> tuple[str, ...]:
     return training(session.map, about, (str(session.modelfile), str(session.modelclass)))
 
 
-def _call(program: Program, session: Session, request: RunRequest) -> tuple[str, ...]:
-    """Return the call of bench train."""
-    backend = request.where.backend
-    return (
-        *(*GPUMAP, "bench", "train"),
-        *("--map", session.map),
-        *_options(session),
-        *(("--backend", backend) if backend is not None else ()),
-        *(("--quiet",) if request.quiet else ()),
-        *program.command,
-    )
+def _call(program: Program, session: Session, request: RunRequest) -> Iterator[str]:
+    """Yield the words of the call of bench train that does what the session says."""
+    yield from (*GPUMAP, "bench", "train", "--map", session.map)
+    strategy = session.strategy or ""
+    yield from ("--comm", "nccl" if strategy.startswith("nccl") else "local")
+    if session.rule is not None:
+        yield from ("--rule", session.rule.lower())
+    if session.modelfile is not None:
+        yield from ("--network", f"{session.modelfile}:{session.modelclass}")
+    if strategy in _ALGORITHMS:
+        yield from ("--algorithm", _ALGORITHMS[strategy])
+    if request.where.backend is not None:
+        yield from ("--backend", request.where.backend)
+    if request.quiet:
+        yield "--quiet"
+    yield from program.command
 
 
 def _is_model_class(program: Program, session: Session) -> bool:
@@ -80,18 +85,6 @@ def _is_model_class(program: Program, session: Session) -> bool:
         return is_model_class(read_text(path, "model file", _SOURCE), session.modelclass)
     except SourceError:
         return False
-
-
-def _options(session: Session) -> Iterator[str]:
-    """Yield the options that say what the session does."""
-    strategy = session.strategy or ""
-    yield from ("--comm", "nccl" if strategy.startswith("nccl") else "local")
-    if session.rule is not None:
-        yield from ("--rule", session.rule.lower())
-    if session.modelfile is not None:
-        yield from ("--network", f"{session.modelfile}:{session.modelclass}")
-    if strategy in _ALGORITHMS:
-        yield from ("--algorithm", _ALGORITHMS[strategy])
 
 
 def _differing(session: Session, *, averages: bool) -> Iterator[Diagnostic]:
