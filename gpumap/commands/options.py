@@ -180,8 +180,7 @@ def _gate(options: dict[str, Any], benches: Sequence[str], *, test: bool) -> Gat
     if test:
         return Gate()
     words = {key: options.pop(key) for key in ("inconclusive", "if_absent")}
-    against = _against(options)
-    return Gate(_own(options.pop("limit"), benches), against=against, **words)
+    return Gate(_own(options.pop("limit"), benches), against=_against(options), **words)
 
 
 _threshold_option = setting("--threshold", type=UnitType("share"), default="5%",
