@@ -96,10 +96,9 @@ def scale(program: Program, request: ScaleRequest) -> None:
             record.draft.account(None, stopped=True)
         for count, ending in runs.failed.items():
             record.own = record.own or ending.code
-            late = ending.why == "timeout"
             offer = None if request.ranks else _offer(program, ending)
             problem = _failure(count, ending, offer)
-            record.draft.refuse(problem, Exit.TIMEOUT if late else Exit.NO)
+            record.draft.refuse(problem, Exit.TIMEOUT if ending.why == "timeout" else Exit.NO)
         record.judge = partial(_judged, request=request, turn=runs.each)
 
 
@@ -168,7 +167,7 @@ class _Runs:
         """Run the program once; turn -1 does not count."""
         if self.stopped or count in self.failed:
             return
-        started = self._ranks(count) if self._request.ranks else [self._whole(count)]
+        started = self._jobs(count)
         watch = Watch(self._bindings[:count], _LOOK)
         shown = [_NOWHERE] * len(started)
         ending = Launching(self._program, started).run(GRACE, self._request.timeout, shown, watch)
@@ -179,20 +178,17 @@ class _Runs:
         elif ending.why not in ("done", "interrupted"):
             self.failed[count] = ending
 
-    def _whole(self, count: int) -> Job:
-        """Return the program as one process with all of so many names."""
-        chosen, program = self._places[:count], self._program
-        place, backend = joined(chosen), self._request.where.backend
+    def _jobs(self, count: int) -> list[Job]:
+        """Return the program as one process with all of so many names, or as `run` starts it."""
+        chosen, program, backend = self._places[:count], self._program, self._request.where.backend
+        if self._request.ranks:
+            return jobs(program, self._path, plan(program, chosen, backend))
+        place = joined(chosen)
         given = kept([place.device for place in chosen], without_ranks(program.env))
         env = given | environment(chosen, "scale", program.env, backend)
         env.pop("GPUMAP_NAME", None)  # of one name, which others would not have
         env["GPUMAP_COUNT"] = str(count)
-        return Job(place.name, self._path, program.command, env, place)
-
-    def _ranks(self, count: int) -> list[Job]:
-        """Return the program as a process for each of so many names, as `gpumap run` starts it."""
-        planned = plan(self._program, self._places[:count], self._request.where.backend)
-        return jobs(self._program, self._path, planned)
+        return [Job(place.name, self._path, program.command, env, place)]
 
 
 def _code(ending: Ending) -> int:
