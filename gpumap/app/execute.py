@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gpumap import sources
@@ -20,7 +21,7 @@ from gpumap.parse import parse_map
 from gpumap.units import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from gpumap.app.given_map import Where
     from gpumap.model import Device, MapText
@@ -46,27 +47,31 @@ def execute(program: Program, request: ExecRequest) -> None:
         Ended: something is not as it should be, and has been said.
     """
     path = requested(program, "exec MAP")
-    source = given_map(program, request.where, "exec")
-    try:
+    with given_map(program, request.where, "exec") as source:
         env = _prepared(program, request, source)
-    except GpumapError as error:
-        say(error.diagnostics, program, source.text)
-        raise Ended(error.exit_code) from error
     _become(program, path, env)
 
 
-def given_map(program: Program, where: Where, command: str) -> MapText:
+@contextmanager
+def given_map(program: Program, where: Where, command: str) -> Iterator[MapText]:
     """Find the map of an argument, an option or a file, or of what is around.
+
+    What is wrong with it, as long as the context lasts, is said with its place.
 
     Raises:
         MapError: there is none; what was ignored has been said.
+        Ended: something is wrong with it.
     """
     env, cwd = program.env, program.cwd
     source = sources.find(where.argument, where.option, env=env, cwd=cwd)
     if source is None:
         say(sources.ignored(env), program)
         raise MapError((Diagnostic("no-map", "no map is given", hint=_NO_MAP.format(command)),))
-    return source
+    try:
+        yield source
+    except GpumapError as error:
+        say(error.diagnostics, program, source.text)
+        raise Ended(error.exit_code) from error
 
 
 def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[str, str]:

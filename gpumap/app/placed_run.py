@@ -15,7 +15,6 @@ from gpumap.app.output import say
 from gpumap.app.own_entry import inventory
 from gpumap.app.program import Ended, Program
 from gpumap.comm.ranks import without_ranks
-from gpumap.errors import GpumapError
 from gpumap.launch import placement
 from gpumap.launch.process import Job
 from gpumap.launch.visibility import kept
@@ -78,13 +77,9 @@ def run_names(program: Program, request: RunRequest) -> None:
 
 def _resolved(program: Program, topology: Topology, request: RunRequest) -> Resolution:
     """Find the map and its devices; say what is wrong with it, with the place."""
-    source = given_map(program, request.where, "run")
-    try:
+    with given_map(program, request.where, "run") as source:
         context_map = parse_map(source.text)
         resolution = resolve(context_map, inventory(program, topology, request.where.backend))
-    except GpumapError as error:
-        say(error.diagnostics, program, source.text)
-        raise Ended(error.exit_code) from error
     if not request.quiet:
         say((*source.notes, *context_map.notes, *resolution.notes), program, source.text)
     return resolution
