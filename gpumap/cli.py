@@ -142,17 +142,16 @@ def _buffer() -> None:
 
 def _run(arguments: list[str]) -> int:
     try:
-        argv = tuple(arguments)
-        arguments, command = _parted(arguments)
-        program = own(argv, command)
+        words, command = _parted(arguments)
+        program = own(tuple(arguments), command)
         if _COMPLETE in program.env:
             return _complete(program.env[_COMPLETE])
-        with group.make_context("gpumap", arguments, obj=program) as ctx:
+        with group.make_context("gpumap", words, obj=program) as ctx:
             group.invoke(ctx)
     except (click.exceptions.Exit, Ended) as ended:
         return ended.exit_code
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - the last net
-        return failed(error, list(argv))
+        return failed(error, arguments)
     return 0
 
 
@@ -170,7 +169,7 @@ def failed(error: BaseException, arguments: list[str]) -> int:
 def _parted(arguments: list[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return what is gpumap's own, and the command after the first "--" of `run` and its like."""
     if arguments[:1] not in _BEFORE_COMMANDS or "--" not in arguments:
-        return arguments, ()
+        return [*arguments], ()  # click takes the words away that it reads
     place = arguments.index("--")
     return arguments[:place], tuple(arguments[place + 1 :])
 
