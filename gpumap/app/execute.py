@@ -93,7 +93,7 @@ def _prepared(program: Program, request: ExecRequest, source: MapText) -> dict[s
             f"{place.name} cannot be bound to its cores", "leave it unbound: --no-bind"
         )
     if request.verify:
-        _verify(program, taken, env, backend)
+        _verify(program, place, env, backend)
     if rank and (request.verify or taken.given):
         _meet(program, request, taken, rank, len(names), _known_as(place.device, env))
     elif request.verify and not request.quiet:
@@ -113,13 +113,12 @@ def _note(
 # --- the proof
 
 
-def _verify(program: Program, taken: Taken, env: Mapping[str, str], backend: str | None) -> None:
+def _verify(program: Program, place: Place, env: Mapping[str, str], backend: str | None) -> None:
     """Compare what the driver shows with what was planned; `pin` has compared the cores.
 
     Raises:
         DeviceError: it shows something else.
     """
-    place = taken.place
     kind = place.device.kind
     if kind.row.hides:  # set or not: a GPU without a UUID hides no other
         from gpumap.inventory import Inventory
