@@ -59,9 +59,8 @@ def resolved(program: Program, record: Recording, where: Where) -> Resolution:
 def run_alone(program: Program, job: Job, watch: Watch | None = None) -> tuple[Ending, int | None]:
     """Return how a program ended, and its own code; None: it did not come to its end."""
     ending = Launching(program, [job]).run(GRACE, None, [None], watch)
-    if ending.why == "failed" and ending.process is not None:
-        return ending, ending.process.code
-    return ending, 0 if ending.why == "done" else None
+    done = 0 if ending.why == "done" else None
+    return ending, ending.process.code if ending.process else done
 
 
 def _judge(record: Recording, ending: Ending, found: Utilisation, *, expect_used: bool) -> None:
