@@ -32,25 +32,25 @@ def balanced(total: int, parts: int) -> tuple[int, ...]:
     return (each + 1,) * more + (each,) * (parts - more)
 
 
-def host(rank: int, size: int, array: Any, empty: Callable[[int], Any]) -> Iterator[Step]:
+def host(rank: int, size: int, array: Any, empty: Callable[[tuple[int]], Any]) -> Iterator[Step]:
     """Yield the steps of a rank: rank 0 takes in one rank after the other, and sends the sum.
 
     Args:
         rank: its number.
         size: how many ranks there are.
         array: of one axis; the sum takes its place.
-        empty: returns room for so many elements.
+        empty: returns room for elements of that shape.
     """
     if rank:
         yield [(array, 0)], [], None
         yield [], [(array, 0)], None
         return
-    others, room = range(1, size), empty(array.shape[0])
+    others, room = range(1, size), empty((array.shape[0],))
     yield from (([], [(room, rank)], array) for rank in others)
     yield [(array, rank) for rank in others], [], None
 
 
-def ring(rank: int, size: int, array: Any, empty: Callable[[int], Any]) -> Iterator[Step]:
+def ring(rank: int, size: int, array: Any, empty: Callable[[tuple[int]], Any]) -> Iterator[Step]:
     """Yield the steps of a rank, as `host`: each sends a slice on, and receives the one before it.
 
     What is sent is what came in the step before. After the first half this rank has the sum of its
@@ -58,7 +58,7 @@ def ring(rank: int, size: int, array: Any, empty: Callable[[int], Any]) -> Itera
     """
     ends = accumulate(balanced(array.shape[0], size), initial=0)
     parts = [array[start:stop] for start, stop in pairwise(ends)]  # the longest first
-    room = empty(parts[0].shape[0])
+    room = empty(parts[0].shape)
     for step in range(2 * (size - 1)):
         sent, place = parts[(rank - 1 - step) % size], parts[(rank - 2 - step) % size]
         adds = step < size - 1 and place.shape[0] > 0
@@ -68,10 +68,7 @@ def ring(rank: int, size: int, array: Any, empty: Callable[[int], Any]) -> Itera
         yield sends, receives, place if adds else None
 
 
-STEPS: dict[str, Callable[[int, int, Any, Callable[[int], Any]], Iterator[Step]]] = {
-    "host": host,
-    "ring": ring,
-}
+STEPS = {"host": host, "ring": ring}
 
 
 def bus_factor(ranks: int) -> float:

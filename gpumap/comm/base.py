@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Buffer, Session
     from gpumap.comm.algorithms import Ends
 
+    Action = Callable[[], object]  # as an exchange, to be done or queued
     Ask = Callable[..., tuple[int, int]]  # of a number, and of an array that it may change
     Served = Callable[[int, int, Array | None], tuple[int, int]]  # of the rank that calls, too
 
@@ -52,18 +53,16 @@ class Comm(Protocol):
         """Return when every rank has come here."""
         self.gather(None)
 
-    def meet(
-        self, session: Session, mark: Callable[[], T], then: Callable[[], object]
-    ) -> Sequence[T]:
+    def meet(self, session: Session, mark: Callable[[], T], then: Action) -> Sequence[T]:
         """Come together with every rank; return what `mark` returns when all are there.
 
-        `then` is an exchange, as `summing` returns it, to be done or queued.
+        `then` is an exchange, as `summing` returns it.
         """
 
     def allreduce(self, array: Any) -> Callable[[], None]:
         """Return the engine's own exchange: it replaces an array by the sum over all ranks."""
 
-    def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
+    def summing(self, algorithm: str, buffer: Buffer) -> Action:
         """Return what replaces a device's buffer by the sum over all ranks, when they meet.
 
         Every rank calls this.
@@ -94,6 +93,7 @@ class ProcessComm(Comm, Protocol):
     """Ranks that are processes: an engine says how it carries, the rest is here."""
 
     failures: tuple[type[Exception], ...] = ()  # raised where another rank is gone
+    sent: list[tuple[Callable[[], bool], Array]]  # arrays, and whether each has arrived
 
     def part(self, size: int) -> ProcessComm:
         """Return the first ranks as an engine of their own; collective, of use on these alone.
@@ -113,9 +113,12 @@ class ProcessComm(Comm, Protocol):
     def close(self) -> None:
         """Leave the other ranks."""
 
-    def meet(
-        self, session: Session, mark: Callable[[], T], then: Callable[[], object]
-    ) -> Sequence[T]:
+    def sending(self) -> int:
+        """Return how many arrays were sent that may not have arrived, and forget the others."""
+        self.sent = [(arrived, array) for arrived, array in self.sent if not arrived()]
+        return len(self.sent)
+
+    def meet(self, session: Session, mark: Callable[[], T], then: Action) -> Sequence[T]:
         """Wait for this rank's device, and for every other rank; exchange."""
         session.synchronize()
         self.barrier()
@@ -123,7 +126,7 @@ class ProcessComm(Comm, Protocol):
         then()
         return (there,)
 
-    def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
+    def summing(self, algorithm: str, buffer: Buffer) -> Action:
         """Return the exchange of a buffer: in place where the engine can, else by the host.
 
         Raises:
@@ -153,10 +156,9 @@ class ProcessComm(Comm, Protocol):
         """Serve by a thread of rank 0."""
         aside, lock, failure = self.aside, threading.Lock(), list[BaseException]()
 
-        def remote(number: int, array: Array | None = None) -> tuple[int, int]:
+        def remote(number: int, array: Array | None = None) -> Any:
             aside.send((self.rank, number), 0, array)
-            answer: tuple[int, int] = aside.receive(array)[0]
-            return answer
+            return aside.receive(array)[0]
 
         def own(number: int, array: Array | None = None) -> tuple[int, int]:
             with lock:
@@ -186,8 +188,7 @@ def exchange(algorithm: str, comm: ProcessComm, array: Array) -> Callable[[], No
     if algorithm == "native":
         return comm.allreduce(array)
     empty = partial(np.empty, dtype=array.dtype)
-    made = STEPS[algorithm](comm.rank, comm.size, array, empty)
-    steps = list(made) if len(array) else []
+    steps = [*STEPS[algorithm](comm.rank, comm.size, array, empty)]
 
     def run() -> None:
         for sends, receives, place in steps:
@@ -221,7 +222,7 @@ class Staging:
             self._session.synchronize()
 
 
-def on_stream(session: Session, exchange: Callable[[], object]) -> Callable[[], object]:
+def on_stream(session: Session, exchange: Action) -> Action:
     """Return an engine's exchange of a device's array, queued where its session queues its work."""
     current = getattr(session, "current", None)
     if current is None:  # an array of the host

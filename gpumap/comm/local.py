@@ -9,6 +9,7 @@ for the copy, then adds. All of it is queued at once; the host waits for nothing
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from gpumap.backends.base import Buffer, destination, has_data, require
@@ -16,7 +17,7 @@ from gpumap.comm.algorithms import ring
 from gpumap.dtypes import np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from gpumap.backends.base import Exchange, Route
     from gpumap.comm.algorithms import Step
@@ -39,7 +40,8 @@ class Ring:
         self._sessions, size = [buffer.session for buffer in buffers], len(buffers)
         for session in self._sessions:
             require(session, "kernels", "adding what is exchanged")
-        ranks = (ring(rank, size, each, _room(each)) for rank, each in enumerate(buffers))
+        rooms = [partial(b.session.empty, dtype=cast("Dtype", b.dtype.name)) for b in buffers]
+        ranks = (ring(rank, size, buffers[rank], room) for rank, room in enumerate(rooms))
         self._steps = list(zip(*ranks, strict=True))
 
     def queue(self, iterations: int) -> frozenset[Route]:
@@ -62,12 +64,6 @@ class Ring:
             session.wait(mark)
             if place is not None:
                 session.run("add", place, receives[0][0], place, size=place.shape[0])
-
-
-def _room(buffer: Buffer) -> Callable[[int], Buffer]:
-    """Return what makes room for elements of a buffer beside it."""
-    dtype = cast("Dtype", buffer.dtype.name)
-    return lambda length: buffer.session.empty((length,), dtype)
 
 
 class HostSum:

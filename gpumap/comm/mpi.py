@@ -58,7 +58,7 @@ class Mpi(ProcessComm):
     def __init__(self, native: Any) -> None:
         self.native = native
         self.rank, self.size = int(native.Get_rank()), int(native.Get_size())
-        self._sent: list[tuple[Any, Array]] = []
+        self.sent = []
 
     def part(self, size: int) -> Mpi:
         """Return the first ranks; AbsentError where not all threads may use MPI at once."""
@@ -98,12 +98,7 @@ class Mpi(ProcessComm):
         self.sending()  # what has left is forgotten
         self.native.send((what, None if array is None else array.size), to, _OBJECT)
         if array is not None:
-            self._sent.append((self.native.Isend(array, to, _ARRAY), array))
-
-    def sending(self) -> int:
-        """Return how many arrays are on their way."""
-        self._sent = [each for each in self._sent if not each[0].Test()]
-        return len(self._sent)
+            self.sent.append((self.native.Isend(array, to, _ARRAY).Test, array))
 
     def waiting(self) -> bool:
         """Return whether an object has come."""

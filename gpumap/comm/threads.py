@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from gpumap.backends.base import Buffer, Clock, Exchange, Session
-    from gpumap.comm.base import Ask, Served
+    from gpumap.comm.base import Action, Ask, Served
 
     Join = Callable[[str, Sequence[Buffer]], Exchange]
 
@@ -58,7 +58,7 @@ class _Turns:
         """Let all ranks begin now; the first one when `begin` was called for it."""
         now = self._last = self._clock.now()
         self._ready = dict.fromkeys(range(len(self._go)), now)
-        self._go[self._next()].release()
+        self._go_on()
 
     def begin(self, rank: int) -> None:
         """Return when it is this rank's turn."""
@@ -68,7 +68,7 @@ class _Turns:
         """Let the next one go on; at the end the clock is that of the last one."""
         self._last = max(self._last, self._clock.now())
         if self._ready:
-            self._go[self._next()].release()
+            self._go_on()
         else:
             self._clock.go_to(self._last)
 
@@ -94,16 +94,14 @@ class _Turns:
         """Let the earliest rank go on; return when it is this one."""
         rank = self._running
         where[rank] = self._clock.now()
-        following = self._next()
-        if following != rank:
-            self._go[following].release()
-            self._go[rank].acquire()
+        self._go_on()
+        self._go[rank].acquire()
 
-    def _next(self) -> int:
-        """Take the earliest rank, and set the clock to its moment."""
+    def _go_on(self) -> None:
+        """Set the clock to the moment of the earliest rank, and let it go on."""
         rank = self._running = min(self._ready, key=lambda each: (self._ready[each], each))
         self._clock.go_to(self._ready.pop(rank))
-        return rank
+        self._go[rank].release()
 
 
 class Threads(Comm):
@@ -117,18 +115,16 @@ class Threads(Comm):
 
     def gather(self, what: Any) -> list[Any]:
         """Return the object itself of every rank, on every rank."""
-        every: list[Any] = self._meet(what, list)
-        return every
+        return self._meet(what, list)
 
-    def meet(self, _: Session, mark: Callable[[], T], then: Callable[[], object]) -> Sequence[T]:
+    def meet(self, _: Session, mark: Callable[[], T], then: Action) -> Sequence[T]:
         """Return the marks of all ranks, waiting for no device; the last one exchanges."""
 
         def marked(every: list[T]) -> Sequence[T]:
             then()
             return every
 
-        marks: Sequence[T] = self._meet(mark(), marked)
-        return marks
+        return self._meet(mark(), marked)
 
     def allreduce(self, array: Array) -> Callable[[], None]:
         """Return what replaces an array by the sum, added up in the order of ranks."""
@@ -139,10 +135,9 @@ class Threads(Comm):
 
         return exchange
 
-    def summing(self, algorithm: str, buffer: Buffer) -> Callable[[], object]:
+    def summing(self, algorithm: str, buffer: Buffer) -> Action:
         """Return what queues the exchange of a buffer of each rank, on all of their devices."""
-        joined: Exchange = self._meet(buffer, partial(self._ranks.join, algorithm))
-        return partial(joined, 1)
+        return partial(self._meet(buffer, partial(self._ranks.join, algorithm)), 1)
 
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Put an object and an array into the box of a rank."""
@@ -165,17 +160,16 @@ class Threads(Comm):
     @contextmanager
     def serve(self, served: Served) -> Iterator[Ask]:
         """Let every rank call what rank 0 serves, one at a time."""
-        ranks, first = self._ranks, self.broadcast(served)
+        first: Served = self.broadcast(served)
 
         def ask(number: int, array: Array | None = None) -> tuple[int, int]:
             self._check()
-            with ranks.monitor:
-                answer: tuple[int, int] = first(self.rank, number, array)
-                return answer
+            with self._ranks.monitor:
+                return first(self.rank, number, array)
 
         yield ask
 
-    def _meet(self, what: Any, action: Callable[[list[Any]], Any]) -> Any:
+    def _meet(self, what: Any, action: Callable[[list[Any]], T]) -> T:
         """Bring something to a meeting of all ranks; return what the last one makes of it all."""
         ranks = self._ranks
         self._check()
@@ -186,10 +180,11 @@ class Threads(Comm):
                 ranks.result, ranks.come = action(every), {}
                 ranks.meetings += 1
                 ranks.monitor.notify_all()
-                return ranks.result
-            this = ranks.meetings
-            self._wait_for(lambda: ranks.meetings > this)
-            return ranks.result
+            else:
+                this = ranks.meetings
+                self._wait_for(lambda: ranks.meetings > this)
+            result: T = ranks.result
+            return result
 
     def _check(self) -> None:
         """Raise _Ended where another rank has failed."""

@@ -71,7 +71,7 @@ class Torch(ProcessComm):
         self._dist = self._torch.distributed
         self._arrays = self._parts = 0  # that were sent; that were made
         self._limit = timedelta(seconds=limit)
-        self._sent: list[tuple[str, Any, Array]] = []
+        self.sent = []
         self._room = np.zeros(_SMALL, np.uint8)
         self._engines = {"cpu": "gloo", **dict(self._accelerators())}
         self._which = ",".join(f"{device}:{by}" for device, by in self._engines.items())
@@ -174,19 +174,12 @@ class Torch(ProcessComm):
         self._store.queue_push(f"to/{to}", pickle.dumps((what, self.rank, about)))
         if array is not None and about is not None:
             request = self._dist.isend(self._torch.from_numpy(array), to, self._group, _ARRAY)
-            self._sent.append((about[1], request, array))
+            self.sent.append((partial(self._arrived, about[1], request), array))
             self._arrays += 1
 
-    def sending(self) -> int:
-        """Return how many arrays were not received: a request of gloo's does not tell."""
-        left = []
-        for receipt, request, array in self._sent:
-            if self._store.check([receipt]):
-                request.wait()
-            else:
-                left.append((receipt, request, array))
-        self._sent = left
-        return len(left)
+    def _arrived(self, receipt: str, request: Any) -> bool:
+        """Return whether an array was received: a request of gloo's does not tell."""
+        return bool(self._store.check([receipt]) and request.wait())
 
     def waiting(self) -> bool:
         """Return whether an object has come."""

@@ -80,8 +80,7 @@ class Watch:
         self._others = tuple(table[1:])
         self._here = [rank for rank in self._others if rank.host == table[0].host]
         self._lost = lost
-        numbers = (rank.number for rank in self._others)
-        self._last_heartbeat = dict.fromkeys(numbers, time.monotonic())
+        self._last_heartbeat = {rank.number: time.monotonic() for rank in self._others}
         self._over = threading.Event()
         self._signals, self._pipe = ExitStack(), -1
         self._thread = threading.Thread(target=self._watch, daemon=True)
