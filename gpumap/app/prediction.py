@@ -71,7 +71,7 @@ def _nbytes(options: Mapping[str, Any]) -> int:
     if nbytes is not None:
         return int(nbytes)
     (name,) = chosen(called, tuple(network.PARAMETERS), "network", "--network", 1)
-    return network.nbytes(name)
+    return network.ITEM * network.PARAMETERS[name]
 
 
 def _link(draft: Draft, options: Mapping[str, Any], nbytes: int) -> LinkCost:

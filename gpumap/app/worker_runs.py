@@ -24,7 +24,7 @@ from gpumap.engine.sizes import NAMED, transfers
 from gpumap.errors import GpumapError, QuestionError
 from gpumap.model import replace
 from gpumap.text import chosen
-from gpumap.training.network import BUCKET, PARAMETERS, nbytes
+from gpumap.training.network import BUCKET, ITEM, PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,7 +148,7 @@ def measure_exchanges(
 ) -> None:
     """Measure the exchange of data-parallel programs, by the options of its command."""
     names = chosen(algorithm, ALGORITHMS, "algorithm", "--algorithm") if algorithm else ()
-    networks = {"bucket": BUCKET, **{network: nbytes(network) for network in PARAMETERS}}
+    networks = {"bucket": BUCKET, **{name: ITEM * count for name, count in PARAMETERS.items()}}
     params = Params(transfers(sizes, NAMED | networks), names)
     measure_workers(request, ExchangeRecipe(request.settings, params), comm)
 

@@ -83,7 +83,6 @@ class Comm(Protocol):
 
     def serve(self, served: Served) -> AbstractContextManager[Ask]:
         """Let all ranks call what rank 0 serves, until no second number was answered to each."""
-        ...
 
 
 # --- ranks that are processes

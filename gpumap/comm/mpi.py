@@ -71,8 +71,7 @@ class Mpi(ProcessComm):
 
     def gather(self, what: Any) -> list[Any]:
         """Return the object of every rank, on every rank."""
-        result: list[Any] = self.native.allgather(what)
-        return result
+        return list(self.native.allgather(what))
 
     def barrier(self) -> None:
         """Return when every rank has come here."""

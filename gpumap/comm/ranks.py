@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_MOST = 10_000_000  # ranks: more is no number that a launcher has written
+_DIGITS = 7  # of a number of ranks: more are none that a launcher has written
 
 
 class Launch(NamedTuple):
@@ -105,7 +105,7 @@ def _number(env: Mapping[str, str], by: str, name: str) -> int:
     text = env.get(name)
     if text is None:
         raise _wrong(by, f"{name} is not set")
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) < _MOST):  # noqa: PLR2004 - digits
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
         raise _wrong(by, f"{name} is {cut(text)!r}, which is no number of ranks")
     return int(text)
 

@@ -16,12 +16,12 @@ a rank that ends with an exception ends the others.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Mapping
 from functools import cache
 from io import BytesIO
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ from gpumap.comm.threads import Ranks
 from gpumap.dtypes import Array, np
 from gpumap.errors import DtypeError, GpumapError, QuestionError, ShapeError
 from gpumap.files import write_atomic
-from gpumap.training.optimizers import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -108,26 +107,26 @@ def checkpoint(path: str | Path, arrays: Mapping[str, Any] | Sequence[Any]) -> N
     Raises:
         SourceError: it cannot be written; on every rank.
     """
-
-    def write() -> None:
-        if not rank():
-            _write(Path(path), arrays)
-
-    _gather("checkpoint", write)
+    _gather("checkpoint", lambda: _write(Path(path), arrays))
 
 
 def scaled_rate(rate: float, step: int = 0, warmup: int = 0) -> float:
     """Return the rate of a step of all ranks: linear in them, after a warm-up of so many steps.
+
+    Over these it grows by the same factor each, from `rate` to `rate` times the ranks (Theano-MPI's
+    warm-up; the rule is Goyal et al.'s, arXiv:1706.02677, section 2.1).
 
     Raises:
         QuestionError: the rate is no finite number, or one of the numbers is negative.
     """
     for name, value in (("rate", rate), ("step", step), ("warmup", warmup)):
         _number(name, value)
-    return scaled(rate, ranks(), step, warmup)
+    return rate * math.pow(ranks(), min(step / warmup, 1.0) if warmup else 1.0)
 
 
 def _write(path: Path, arrays: Mapping[str, Any] | Sequence[Any]) -> None:
+    if rank():
+        return
     named = arrays if isinstance(arrays, Mapping) else {f"arr_{n}": a for n, a in enumerate(arrays)}
     file = BytesIO()
     hosts: dict[str, Any] = {str(name): _host(name, array) for name, array in named.items()}
@@ -210,7 +209,7 @@ def _gather(call: str, action: Callable[[], Any]) -> list[Any]:
 
 def _number(name: str, value: Any) -> None:
     """Refuse what is no finite number of at least 0."""
-    if not isinstance(value, (int, float, np.number)) or not isfinite(value) or value < 0:
+    if not isinstance(value, (int, float, np.number)) or not math.isfinite(value) or value < 0:
         raise QuestionError(f"{name} is {value!r}", "give a finite number, 0 or more")
 
 

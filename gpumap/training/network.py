@@ -12,12 +12,13 @@ the units of the last layer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpumap.backends.base import require
 from gpumap.dtypes import Array, np
+from gpumap.engine.verify import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 Activation = Literal["relu", "tanh", "sigmoid"]
 ITEM = 4  # bytes of a parameter, float32
 _KERNELS = {"relu": "relu", "tanh": "tanh_each", "sigmoid": "sigmoid"}
-_BACK = {"relu": "relu_back", "tanh": "tanh_back"}
 _LEAST = 1e-7  # of a probability in the loss (Keras' epsilon)
 
 
@@ -120,7 +120,7 @@ class Network:
             y: targets, shape (examples, units of the last layer).
             share: of a single example's loss.
         """
-        activations = self._activations(parameters, x)
+        activations = self.activations(parameters, x)
         delta = (activations[-1] - y) * share / self.last.units
         result = np.empty_like(parameters)
         for number, (weights, biases, shape) in reversed([*enumerate(self.slots)]):
@@ -133,17 +133,13 @@ class Network:
                 delta *= a > 0 if relu else 1 - a * a  # the derivative of the activation
         return result
 
-    def outputs(self, parameters: Array, x: Array) -> Array:
-        """Return the outputs for examples, by NumPy alone."""
-        return self._activations(parameters, x)[-1]
-
     def judged(self, method: str, parameters: Array, x: Array, y: Array) -> float | None:
         """Return the mean loss of examples, or the accuracy: the share of right sides."""
-        found = self.outputs(parameters, x)
+        found = self.activations(parameters, x)[-1]
         return cross_entropy(found, y) if method == "loss" else float((found.round() == y).mean())
 
-    def _activations(self, parameters: Array, x: Array) -> list[Array]:
-        """Return the examples, and the activations behind each layer."""
+    def activations(self, parameters: Array, x: Array) -> list[Array]:
+        """Return the examples, and the activations behind each layer, by NumPy alone."""
         result = [x.astype(parameters.dtype)]
         for layer, (weights, biases, shape) in zip(self.layers, self.slots, strict=True):
             sums = result[-1] @ parameters[weights].reshape(shape) + parameters[biases]
@@ -164,6 +160,13 @@ class Model:
     def put(self, parameters: Array) -> None:
         """Queue the copy of parameters to the device."""
         self.session.upload(parameters, self.weights)
+
+
+def fetched(buffer: Buffer) -> Array:
+    """Return the numbers of a device's buffer of float32; waits."""
+    result: Array = np.empty(buffer.shape, np.float32)
+    fetch(buffer, result)
+    return result
 
 
 class Replica(Model):
@@ -224,7 +227,7 @@ class Replica(Model):
             if number:
                 before = self._delta(number, shape[0])
                 gemm(delta, self.weights[weights].reshape(shape), before, transpose=(False, True))
-                back = _BACK[layers[number - 1].activation]
+                back = f"{layers[number - 1].activation}_back"
                 run(back, rows[number], before, before, size=count * shape[0])
                 delta = before
 
@@ -253,14 +256,14 @@ def _applied(activation: str, sums: Array) -> Array:
         return 1 / (1 + np.exp(-sums))
 
 
-# What each device exchanges with the others after a step. The counts are exact; tests add them up
-# from the layers. AlexNet, GoogLeNet, VGG16 and ResNet50 are the networks of Theano-MPI's table
-# (`published.csv`), as its model files have them: AlexNet with its grouped convolutions, GoogLeNet
-# with both auxiliary classifiers, which are trained and so exchanged; ResNet50 with scale and shift
-# of its batch normalisation. mlp41m is the network of "Transparent Multi-GPU Training on TensorFlow
-# with Keras" (8000 inputs; 4000, 2000, 500, 300 and 1 units). llama2-7b has the shapes of Llama 2's
-# published configuration (Touvron et al., arXiv:2307.09288): 32 blocks of width 4096 with 11008
-# hidden units, and 32000 tokens.
+# How many float32 each device exchanges with the others after a step. The counts are exact; tests
+# add them up from the layers. AlexNet, GoogLeNet, VGG16 and ResNet50 are the networks of
+# Theano-MPI's table (`published.csv`), as its model files have them: AlexNet with its grouped
+# convolutions, GoogLeNet with both auxiliary classifiers, which are trained and so exchanged;
+# ResNet50 with scale and shift of its batch normalisation. mlp41m is the network of "Transparent
+# Multi-GPU Training on TensorFlow with Keras" (8000 inputs; 4000, 2000, 500, 300 and 1 units).
+# llama2-7b has the shapes of Llama 2's published configuration (Touvron et al., arXiv:2307.09288):
+# 32 blocks of width 4096 with 11008 hidden units, and 32000 tokens.
 PARAMETERS = {
     "alexnet": 60_965_224,
     "googlenet": 13_378_280,
@@ -271,11 +274,6 @@ PARAMETERS = {
 }
 TRANSFORMER = "transformer"  # the preset that is a class: `gpumap.training.transformer`
 BUCKET = 25 << 20  # bytes that PyTorch's DistributedDataParallel exchanges at once by default
-
-
-def nbytes(network: str) -> int:
-    """Return the bytes that each device of a data-parallel program exchanges in a step."""
-    return PARAMETERS[network] * 4  # float32
 
 
 def _mlp(name: str, inputs: int, *hidden: tuple[int, Activation]) -> Network:
@@ -302,12 +300,16 @@ _PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
 _KEYS = 1 << 64  # of Philox: a seed may be larger
 
 
+@lru_cache(maxsize=1)  # ranks share it
+def _order(seed: int, epoch: int, count: int) -> Array:
+    return np.random.default_rng((seed, _ORDER, epoch)).permutation(count)
+
+
 class Order:
     """So many examples, in an order that is new in each epoch; `batch` makes some by number."""
 
     def __init__(self, count: int, seed: int, batch: Callable[[Array], tuple[Any, Any]]) -> None:
         self.count, self._seed, self.batch = count, seed, batch
-        self._shuffled = -1, np.empty(0, np.int64)  # an epoch and its order: ranks share it
 
     def numbers(self, start: int, stop: int) -> Array:
         """Return which examples the places `start` to `stop` of an endless training hold.
@@ -318,11 +320,7 @@ class Order:
         while start < stop:
             epoch, first = divmod(start, self.count)
             last = min(first + stop - start, self.count)
-            known, order = self._shuffled
-            if epoch != known:
-                order = np.random.default_rng((self._seed, _ORDER, epoch)).permutation(self.count)
-                self._shuffled = epoch, order
-            numbers.append(order[first:last])
+            numbers.append(_order(self._seed, epoch, self.count)[first:last])
             start += last - first
         return np.concatenate(numbers) if numbers else np.empty(0, np.int64)
 
@@ -362,5 +360,4 @@ class Examples:
         for at in range(0, len(x), _ROWS):  # as numbers of 64 bits a batch is large
             part = slice(at, at + _ROWS)
             projections[part] = (x[part] - 0.5).astype(np.float64) @ self._hidden
-        beyond: Array = projections > 0
-        return beyond.astype(np.float32)
+        return (projections > 0).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Optimizers: how a gradient changes parameters, and the rate of it.
+"""Optimizers: how a gradient changes parameters.
 
 sgd        w -= rate g
 adam       Kingma & Ba, arXiv:1412.6980, with both corrections in the rate (the end of its
@@ -44,12 +44,3 @@ class Optimizer:
             constants = rate, 1.0 - FIRST, 1.0 - SECOND, EPSILON
         operands = weights, *self.state, gradient, *constants
         self._session.run(self._name, *operands, size=self._parameters)
-
-
-def scaled(rate: float, workers: int, step: int, warmup: int) -> float:
-    """Return the rate of a step of several workers: linear in them, after a warm-up.
-
-    Over the first `warmup` steps it grows by the same factor each, from `rate` to `rate` times
-    `workers` (Theano-MPI's warm-up; the rule is Goyal et al.'s, arXiv:1706.02677, section 2.1).
-    """
-    return rate * math.pow(workers, min(step / warmup, 1.0) if warmup else 1.0)

@@ -189,7 +189,7 @@ def test_loss_and_accuracy_are_of_what_was_learned():
     data = NET.data(131_072, params.seed)
     held = data.batch(np.arange(131_072, 131_072 + 1024))
     assert rows[-1].metrics["loss"].value == pytest.approx(NET.judged("loss", learned, *held))
-    right = NET.outputs(learned, held[0]).round() == held[1]
+    right = NET.activations(learned, held[0])[-1].round() == held[1]
     assert rows[-1].metrics["accuracy"].value == pytest.approx(right.mean())
     assert right.mean() > 0.5
     assert len({row.metrics["loss"].value for row in rows}) == len(rows)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sessions import opened, places
 from tables import table
 
-from gpumap.training.network import PARAMETERS, Layer, Network, Replica, cross_entropy, nbytes
+from gpumap.training.network import ITEM, PARAMETERS, Layer, Network, Replica, cross_entropy
 
 SEED = 3
 EPS = 2.0**-23
@@ -132,4 +132,4 @@ def test_parameters_are_those_of_the_layers(name):
     network = NETWORKS[name]
     total = sum(n * out * side**2 + out * more for n, out, side, more in network["layers"])
     assert total == PARAMETERS[name] == network["parameters"]
-    assert nbytes(name) == 4 * total
+    assert ITEM * PARAMETERS[name] == 4 * total

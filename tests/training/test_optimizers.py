@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sessions import opened, places
 
+from gpumap.training import loop as users
 from gpumap.training import optimizers as known
-from gpumap.training.optimizers import OPTIMIZERS, Optimizer, scaled
+from gpumap.training.loop import scaled_rate
+from gpumap.training.optimizers import OPTIMIZERS, Optimizer
 
 STEPS, SIZE, RATE = 7, 1000, 0.03
 
@@ -66,10 +68,12 @@ def test_steps_are_those_of_the_formula(place, name):
 @given(st.floats(1e-6, 1), st.integers(1, 1024), st.integers(1, 500), st.integers(0, 1000))
 def test_a_rate_is_linear_in_the_workers_at_the_end(rate, workers, warmup, more):
     """It grows by the same factor each step until then."""
-    assert scaled(rate, workers, warmup + more, warmup) == pytest.approx(rate * workers)
-    assert scaled(rate, workers, more, 0) == pytest.approx(rate * workers)
-    assert scaled(rate, 1, more, warmup) == rate  # to the bit
-    found = [scaled(rate, workers, step, warmup) for step in range(warmup + 1)]
+    assert scaled_rate(rate, more, warmup) == rate  # of one rank, to the bit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(users, "ranks", lambda: workers)
+        assert scaled_rate(rate, warmup + more, warmup) == pytest.approx(rate * workers)
+        assert scaled_rate(rate, more) == pytest.approx(rate * workers)
+        found = [scaled_rate(rate, step, warmup) for step in range(warmup + 1)]
     assert found[0] == rate
     factor = workers ** (1 / warmup)
     assert found[1:] == pytest.approx([each * factor for each in found[:-1]])
