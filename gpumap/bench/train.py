@@ -92,7 +92,7 @@ class Train(Benchmark):
         if self._params.learn and case.name == "step":
             self._learn(case, job, training)
         training.steps = int(case.params["steps"])
-        return training.played(ITEM * job.network.parameters)
+        return training.played(ITEM * job.params.network.parameters)
 
     def figures(self, case: Case, samples: Samples, blocks: Blocks, confidence: float) -> Figures:
         """Return time, examples per second, phases, and what devices gain over one."""

@@ -139,7 +139,7 @@ class LocalWorkers(Ranks):
 
     def _worker(self, name: str, job: Job) -> Worker:
         if name not in self._workers:
-            learns = not isinstance(job.network, Network) or job.params.learn
+            learns = not isinstance(job.params.network, Network) or job.params.learn
             if learns or _nbytes(job) <= HOLDS:  # what computes holds all that it learns from
                 lighten(self._sessions[name], sys.maxsize)
             self._workers[name] = Worker(name, self._sessions[name], job)
@@ -147,7 +147,7 @@ class LocalWorkers(Ranks):
 
 
 def _nbytes(job: Job) -> int:
-    return ITEM * job.network.parameters
+    return ITEM * job.params.network.parameters
 
 
 # --- processes

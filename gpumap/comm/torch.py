@@ -170,11 +170,12 @@ class Torch(ProcessComm):
     def send(self, what: Any, to: int, array: Array | None = None) -> None:
         """Send an object by a queue of the store, and an array; waits for no receiver."""
         self.sending()  # what has left is forgotten
-        about = None if array is None else (array.size, f"received/{self.rank}/{self._arrays}")
-        self._store.queue_push(f"to/{to}", pickle.dumps((what, self.rank, about)))
-        if array is not None and about is not None:
+        size = None if array is None else array.size
+        receipt = f"received/{self.rank}/{self._arrays}"
+        self._store.queue_push(f"to/{to}", pickle.dumps((what, self.rank, size, receipt)))
+        if array is not None:
             request = self._dist.isend(self._torch.from_numpy(array), to, self._group, _ARRAY)
-            self.sent.append((partial(self._arrived, about[1], request), array))
+            self.sent.append((partial(self._arrived, receipt, request), array))
             self._arrays += 1
 
     def _arrived(self, receipt: str, request: Any) -> bool:
@@ -188,10 +189,9 @@ class Torch(ProcessComm):
     def receive(self, room: Array | None = None) -> tuple[Any, Array | None]:
         """Return the next object that was sent to this rank, and its array; waits."""
         sent = self._store.queue_pop(f"to/{self.rank}")
-        what, sender, about = pickle.loads(sent)  # noqa: S301 - of a rank of this job
-        if about is None:
+        what, sender, size, receipt = pickle.loads(sent)  # noqa: S301 - of a rank of this job
+        if size is None:
             return what, None
-        size, receipt = about
         array = np.empty(size, np.float32) if room is None else room
         self._dist.recv(self._torch.from_numpy(array), sender, self._group, _ARRAY)
         self._store.set(receipt, b"")

@@ -80,17 +80,12 @@ class Job:
     most: int  # examples of a worker, in any job of its group
     hollow: bool = False  # of scripted devices that have no data
 
-    @property
-    def network(self) -> Trainable:
-        """Return what is trained."""
-        return self.params.network
-
     @cached_property
     def initial(self) -> Array:
         """The parameters that every worker begins with."""
         if self.hollow:
-            return cast("Array", hollow_array((self.network.parameters,)))
-        return _initial(self.network, self.params.seed)
+            return cast("Array", hollow_array((self.params.network.parameters,)))
+        return _initial(self.params.network, self.params.seed)
 
     @property
     def batch(self) -> int:
@@ -110,12 +105,11 @@ class Job:
         """Return where a worker's part of the batch of a step begins, where all take as many."""
         return step * self.batch + sum(self.counts[:worker])
 
-    def part(self, first: int, worker: int) -> tuple[Any, Any]:
-        """Return a worker's examples of a step, from position `first` on."""
-        count, network = self.counts[worker], cast("Any", self.network)
+    def part(self, first: int, count: int) -> tuple[Any, Any]:
+        """Return so many examples, from position `first` on."""
         if self.hollow:  # a network of layers
-            x, y = (hollow_array((count, n)) for n in (network.inputs, network.last.units))
-            return x, y
+            network = cast("Any", self.params.network)
+            return hollow_array((count, network.inputs)), hollow_array((count, network.last.units))
         return self.data.batch(self.data.numbers(first, first + count))
 
     @property
@@ -125,8 +119,7 @@ class Job:
 
     def probe(self, worker: int) -> tuple[Any, Any]:
         """Return a few examples of a worker's, to verify its gradient on."""
-        start = sum(self.counts[:worker])
-        return self.data.batch(self.data.numbers(start, start + min(self.counts[worker], PROBE)))
+        return self.part(self.first(0, worker), min(self.counts[worker], PROBE))
 
 
 @lru_cache(maxsize=1)  # of forty million numbers one copy is enough; read-only

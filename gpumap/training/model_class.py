@@ -35,8 +35,6 @@ from gpumap.training.rules import RuleSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpumap.comm.base import Comm
-
 _METHODS = ("compile_iter_fns", "train_iter", "val_iter", "adjust_hyperp", "cleanup")
 _HAS = f"a ModelClass has params, data, {', '.join(_METHODS)}"
 
@@ -69,36 +67,25 @@ class Session:
     def __init__(self, model: Any, rule: RuleSpec, *, shards: bool) -> None:
         """Join the training; `shards`: each rank's model shards its data itself."""
         self._model, self._shards = model, shards
-        self._rank, self._ranks = rank(), ranks()
+        self.comm = world()
         self._set(broadcast(self._get()))
-        self._flat = np.concatenate([each.reshape(-1) for each in self._get()])
-        self._recorder = Recorder()
-        self._rank_batches = 0  # of this epoch
-        self._asynchronous = rule.asynchronous
-        if rule.asynchronous and self._ranks > 1 and self._flat.dtype != np.float32:
+        self._pace = self._at_own_pace if rule.asynchronous else self._in_step
+        if rule.asynchronous and self.comm.size > 1 and self.read().dtype != np.float32:
             text = f"{rule.name} exchanges float32, and params are {self._flat.dtype}"
             raise QuestionError(text, "make them float32, or choose BSP")
-        self._rule = rule.of(self, (1,) * self._ranks, 1, alone=self._ranks == 1)
+        self._rule = rule.of(self, (1,) * self.comm.size, 1, alone=self.comm.size == 1)
         self._rule.begin()
 
     # --- what the rule asks for
 
-    @property
-    def comm(self) -> Comm:
-        """Return all ranks."""
-        return world()
-
     def read(self) -> Array:
         """Return one array of all parameters, with what they are now."""
-        np.concatenate([each.reshape(-1) for each in self._get()], out=self._flat)
+        self._flat = np.concatenate([each.reshape(-1) for each in self._get()])
         return self._flat
 
     def put(self) -> None:
         """Change all parameters to what the one array has."""
         self._set(parts(self._flat, self._get()))
-
-    def mean(self) -> None:
-        """Do nothing: BSP averages by `gpumap.average`."""
 
     def spend(self, phase: str) -> None:
         """Do nothing: times are those of `gpumap bench train`."""
@@ -123,15 +110,11 @@ class Session:
         model, recorder = self._model, Recorder()
         model.epoch, self._rank_batches, self._recorder = number, 0, recorder
         self._reset("train")
-        steps = ceil(self._batches / self._ranks)
-        if self._asynchronous:
-            self._at_own_pace(steps)
-        else:
-            self._in_step(steps)
+        self._pace(ceil(self._batches / self.comm.size))
         parameters = [array.copy() for array in self._get()]
         self._set(self.trained())
         self._reset("val")
-        first, step = (0, 1) if self._shards else (self._rank, self._ranks)
+        first, step = (0, 1) if self._shards else (self.comm.rank, self.comm.size)
         for count in range(first, int(model.data.n_batch_val), step):
             model.val_iter(count, recorder)
         self._set(parameters)
@@ -147,16 +130,15 @@ class Session:
     def _in_step(self, steps: int) -> None:
         """Take as many batches as every other rank."""
         for step in range(steps):
-            taken = self._take(step * self._ranks + self._rank)
+            taken = self._take(step * self.comm.size + self.comm.rank)
             self._set(average(self._get(), float(taken)))
 
     def _at_own_pace(self, steps: int) -> None:
         """Take this rank's share of `steps` batches of all ranks."""
-        if not self._rank:
-            self._rule.server.taken = self._rule.server.until = 0
-            self._rule.server.extend(steps)
-        self.comm.barrier()
-        with self.comm.serve(self._rule.server.answer) as ask:
+        server = self._rule.server
+        server.taken = server.until = 0
+        server.extend(steps)
+        with self.comm.serve(server.answer) as ask:
             while (batch := ask(1))[1]:
                 self._rule.before_step()
                 self._take(batch[0])
@@ -166,7 +148,7 @@ class Session:
     @property
     def _batches(self) -> int:
         """Return how many batches all ranks train on in an epoch."""
-        return int(self._model.data.n_batch_train) * (self._ranks if self._shards else 1)
+        return int(self._model.data.n_batch_train) * (self.comm.size if self._shards else 1)
 
     def _take(self, place: int) -> bool:
         """Train on the batch at a position; return whether the epoch has one there."""
@@ -182,7 +164,7 @@ class Session:
             self._model.reset_iter(mode)
 
 
-def train(rule: RuleSpec, modelfile: str, modelclass: str, path: Path | None = None) -> list[Any]:
+def train(rule: RuleSpec, modelfile: str, modelclass: str, path: str | Path = "") -> list[Any]:
     """Train a ModelClass for its epochs, on every rank; return the results of each epoch.
 
     Args:
@@ -202,7 +184,7 @@ def train(rule: RuleSpec, modelfile: str, modelclass: str, path: Path | None = N
             text = (f"{key} {value:.4g}" for key, value in epochs[-1].items() if value is not None)
             sys.stdout.write(f"{', '.join(text)}\n")
             sys.stdout.flush()
-    if path is not None:
+    if path:
         checkpoint(path, session.trained())
     model.cleanup()
     return epochs
@@ -243,9 +225,7 @@ def main(arguments: Sequence[str]) -> int:
     rule, modelfile, modelclass, *files = arguments
     epochs, path = files or ("", "")
     try:
-        results = train(
-            RuleSpec(**json.loads(rule)), modelfile, modelclass, Path(path) if path else None
-        )
+        results = train(RuleSpec(**json.loads(rule)), modelfile, modelclass, path)
     except GpumapError as error:
         if not rank():
             sys.stderr.write(written((f"error: {error}", f"  fix: {error.diagnostics[0].hint}")))

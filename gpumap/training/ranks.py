@@ -12,20 +12,22 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from contextlib import nullcontext
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from gpumap.comm.base import Staging
+from gpumap.dtypes import Array, np
 from gpumap.engine.verify import judged, worse
 from gpumap.errors import GpumapError
 from gpumap.model.measurements import PHASES
 from gpumap.training import steps
+from gpumap.training.network import fetched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpumap.backends.base import Clock, Mark
-    from gpumap.comm.base import Ask, Comm
-    from gpumap.dtypes import Array
+    from gpumap.comm.base import Action, Ask, Comm
     from gpumap.model import Check
     from gpumap.training.jobs import Job
     from gpumap.training.steps import Worker
@@ -46,9 +48,7 @@ def phases(parts: Sequence[tuple[str, float]], began: float) -> dict[str, float]
         began: when the first one began.
     """
     result, since = dict.fromkeys(PHASES, 0.0), began
-    ends = [end for _, end in parts]
-    for place in range(len(ends) - 1, 0, -1):
-        ends[place - 1] = min(ends[place - 1 : place + 1])
+    ends = [*accumulate((end for _, end in reversed(parts)), min)][::-1]
     for (phase, _), end in zip(parts, ends, strict=True):
         result[phase] += max(end - since, 0.0)
         since = max(since, end)
@@ -88,7 +88,7 @@ class RankTraining:
         self._weights = Staging(worker.model.weights)
         rule, self._exchanges = job.rule, job.spec.whole and comm.size > 1
         self._rule = rule.of(self, job.counts, job.params.seed, alone=not self._exchanges)
-        self._sum: Callable[[], object] = _nothing
+        self._sum: Action | None = None
         if self._exchanges and rule.name == "bsp":
             self._sum = comm.summing(job.params.algorithm, worker.model.gradient)
         self._rule.begin()  # of a scripted device without data nothing else does
@@ -120,6 +120,7 @@ class RankTraining:
             self._parts = []
             self._began = self._clock.now()
         serves = self._exchanges and self._job.rule.asynchronous
+        self._rule.server.extend(steps)  # before rank 0 serves; no other rank's is asked
         serving = self.comm.serve(self._rule.server.answer) if serves else nullcontext()
         with serving as ask:
             for first in self._places(steps, ask):
@@ -142,15 +143,15 @@ class RankTraining:
             Diverged: what it trains is no longer a number.
             GpumapError: a network of the user's own has failed in a step.
         """
-        self._worker.note_divergence()
+        self._worker.diverged |= not np.isfinite(fetched(self._worker.model.weights)).all()
         self.poison()
         gradient = self._gradient()
-        if self._sum is _nothing or gradient is None:
+        if self._sum is None or gradient is None:
             return gradient or judged(steps.METHOD, 0.0), ""
-        expected = steps.read(self._worker, "gradient")
+        expected = fetched(self._worker.model.gradient)
         self.comm.allreduce(expected)()
-        self.mean()
-        actual = steps.read(self._worker, "gradient")
+        self._mean(self._sum)
+        actual = fetched(self._worker.model.gradient)
         digest = hashlib.sha256(actual.tobytes()).hexdigest()
         return worse(gradient, steps.same(actual, expected)), digest
 
@@ -185,16 +186,11 @@ class RankTraining:
         self._raise_failure()
         if self.comm.rank:
             return None
-        if not steps.finite(result):
+        if not np.isfinite(result).all():
             raise steps.diverged(self._label)
         return result
 
     # --- what the rule asks for
-
-    def mean(self) -> None:
-        """Replace the gradient, this rank's share of that of the whole batch, by their sum."""
-        self._meet(self._sum)
-        self.spend("comm")
 
     def read(self) -> Array:
         """Return the parameters, on the host."""
@@ -210,6 +206,11 @@ class RankTraining:
 
     # --- steps
 
+    def _mean(self, summed: Action) -> None:
+        """Replace the gradient, this rank's share of that of the whole batch, by their sum."""
+        self._meet(summed)
+        self.spend("comm")
+
     def _mark(self) -> Mark | float:
         """Return a mark; the time where the device has no clock, so that it is waited for."""
         if not self._timed:
@@ -218,25 +219,18 @@ class RankTraining:
         mark: Mark = self._session.mark()
         return mark
 
-    def _meet(self, then: Callable[[], object] = _nothing) -> None:
+    def _meet(self, then: Action = _nothing) -> None:
         """Wait for all ranks, and let them exchange."""
         self._parts.append(("sync", self.comm.meet(self._session, self._mark, then)))
 
     def _places(self, steps: int, ask: Ask | None) -> Iterator[int]:
         """Yield the place of the examples of each step of this rank."""
-        if ask is not None:
-            if not self.comm.rank:
-                self._rule.server.extend(steps)
-            self.comm.barrier()
-            yield from self._handed_out(ask)
+        if ask is None:
+            for _ in range(steps):
+                self._wait(self._ahead - 1)
+                yield self._job.first(self._step, self.comm.rank)
+                self._step += 1
             return
-        for _ in range(steps):
-            self._wait(self._ahead - 1)
-            yield self._job.first(self._step, self.comm.rank)
-            self._step += 1
-
-    def _handed_out(self, ask: Ask) -> Iterator[int]:
-        """Yield places as long as rank 0 has some."""
         most = 1 if self.comm.name == "local" else _ASKED
         while True:
             first, count = ask(most)
@@ -250,22 +244,24 @@ class RankTraining:
 
     def _take(self, first: int, ask: Ask | None) -> None:
         """Queue a step on the examples from a place on."""
+        model = self._worker.model
         try:
             self._compute(first)
         except GpumapError as error:  # the others wait in the exchange: it is raised afterwards
             self._failure = self._failure or error
-            gradient = self._worker.model.gradient  # it may hold anything, and others add it up
-            self._session.run("fill", gradient, 0.0, size=gradient.shape[0])
+            # it may hold anything, and others add it up
+            self._session.run("fill", model.gradient, 0.0, size=self._job.params.network.parameters)
         if self._job.spec.whole:
-            self._rule.before_update()
-            self._worker.update(self._job.params.rate)
+            if self._sum is not None:
+                self._mean(self._sum)
+            self._worker.optimizer.step(model.weights, model.gradient, self._job.params.rate)
             self.spend("update")
             self._rule.after_update(ask)
         self._under_way.append(self._mark())
 
     def _compute(self, first: int) -> None:
         """Queue the gradient of the examples from a place on."""
-        x, y = self._reused or self._job.part(first, self.comm.rank)
+        x, y = self._reused or self._job.part(first, self._job.counts[self.comm.rank])
         if not self._job.spec.whole:
             self._reused = x, y
         self.spend("input")

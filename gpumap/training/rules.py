@@ -1,6 +1,8 @@
 """The rules by which ranks train one network: what each of them does beside its own steps.
 
-    bsp      every step: the mean of all gradients (bulk synchronous parallel)
+    bsp      every step: the mean of all gradients (bulk synchronous parallel), or that of all
+             parameters, where a model itself updates them; whoever takes the steps does that, and
+             here nothing is to do
     easgd    every tau steps of its own a rank and a center move towards each other by a share alpha
              of what they differ by, one rank at a time (Zhang, Choromanska & LeCun,
              arXiv:1412.6651, algorithm 1)
@@ -64,20 +66,14 @@ class RuleSpec(NamedTuple):
 
         `counts` are the examples that each rank takes in a step.
         """
-        made = {"bsp": Bsp, "easgd": Easgd, "gosgd": Gosgd}[self.name]
+        made = {"bsp": Rule, "easgd": Easgd, "gosgd": Gosgd}[self.name]
         return (Rule if alone else made)(self, rank, counts, seed)
 
 
 class Rank(Protocol):
     """What a rule needs of a rank: its parameters, and the others."""
 
-    @property
-    def comm(self) -> Comm:
-        """Return all ranks."""
-        ...
-
-    def mean(self) -> None:
-        """Replace the gradient by the mean of all ranks."""
+    comm: Comm  # all ranks
 
     def read(self) -> Array:
         """Return the parameters, on the host; valid until `put`."""
@@ -90,7 +86,7 @@ class Rank(Protocol):
 
 
 class Rule:
-    """What a rank does beside its own steps; alone, nothing."""
+    """What a rank does beside its own steps; alone, and by bsp, nothing."""
 
     def __init__(self, spec: RuleSpec, rank: Rank, counts: tuple[int, ...], seed: int) -> None:
         self._spec, self._rank, self._seed = spec, rank, seed
@@ -104,9 +100,6 @@ class Rule:
     def before_step(self) -> None:
         """Take in what others have sent."""
 
-    def before_update(self) -> None:
-        """Exchange the gradient."""
-
     def after_update(self, ask: Ask | None) -> None:
         """Exchange the parameters; by `ask` with rank 0."""
 
@@ -116,14 +109,6 @@ class Rule:
     def parameters(self) -> Array:
         """Return what was trained, on rank 0, with which all ranks come here."""
         return _copied(self._rank.read())
-
-
-class Bsp(Rule):
-    """Bulk synchronous parallel: all ranks do the same in every step."""
-
-    def before_update(self) -> None:
-        """Average the gradients."""
-        self._rank.mean()
 
 
 class Easgd(Rule):

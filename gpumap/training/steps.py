@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.dtypes import Array, np
-from gpumap.engine.verify import fetch, judged, put
+from gpumap.engine.verify import judged, put
 from gpumap.errors import Diverged
+from gpumap.training.network import fetched
 from gpumap.training.optimizers import Optimizer
 
 if TYPE_CHECKING:
@@ -26,25 +26,10 @@ class Worker:
     def __init__(self, name: str, session: Session, job: Job) -> None:
         """Take memory; raises OutOfMemory, Unsupported."""
         self.name, self.session = name, session
-        self.optimizer = Optimizer(job.params.optimizer, session, job.network.parameters)
-        self.model = job.network.model(session, job.most)
-        self.diverged = False  # its parameters are no longer finite
-
-    def update(self, rate: float) -> None:
-        """Queue a step of the optimizer."""
-        self.optimizer.step(self.model.weights, self.model.gradient, rate)
-
-    def note_divergence(self) -> None:
-        """Note whether its parameters are no longer finite.
-
-        The trainings of a group share it, and the first one that is checked resets it.
-        """
-        self.diverged |= not finite(read(self, "weights"))
-
-
-def finite(parameters: Array) -> bool:
-    """Return whether all parameters are numbers."""
-    return bool(np.isfinite(parameters).all())
+        self.optimizer = Optimizer(job.params.optimizer, session, job.params.network.parameters)
+        self.model = job.params.network.model(session, job.most)
+        # its parameters are no longer finite: trainings share it, and a check resets them
+        self.diverged = False
 
 
 def diverged(label: str) -> Diverged:
@@ -60,14 +45,14 @@ def checked(job: Job, number: int, worker: Worker) -> Check:
     put(np.full_like(parameters, np.nan), worker.model.gradient)
     worker.model.load(x, y)
     worker.model.compute(1.0 / job.probes)
-    expected = job.network.gradient(parameters, x, y, 1.0 / job.probes)
-    actual = read(worker, "gradient")
-    return judged(METHOD, max(map(partial(_error, actual, expected), job.network.blocks())))
+    expected = job.params.network.gradient(parameters, x, y, 1.0 / job.probes)
+    return same(fetched(worker.model.gradient), expected, *job.params.network.blocks())
 
 
-def same(actual: Array, expected: Array) -> Check:
-    """Check that an array is equal to `expected` within rounding."""
-    return judged(METHOD, _error(actual, expected, slice(None)))
+def same(actual: Array, expected: Array, *parts: slice) -> Check:
+    """Check that an array is equal to `expected` within rounding, in each of its parts."""
+    found = (_error(actual[part], expected[part]) for part in parts or (slice(None),))
+    return judged(METHOD, max(found))
 
 
 def held_out(job: Job, parameters: Array, what: str = "loss") -> float | None:
@@ -75,19 +60,11 @@ def held_out(job: Job, parameters: Array, what: str = "loss") -> float | None:
     first = job.data.count
     x, y = job.data.batch(np.arange(first, first + HELD_OUT))
     with np.errstate(all="ignore"):  # a diverged network overflows here, and its row reports it
-        return job.network.judged(what, parameters, x, y)
+        return job.params.network.judged(what, parameters, x, y)
 
 
-def _error(actual: Array, expected: Array, part: slice) -> float:
+def _error(actual: Array, expected: Array) -> float:
     """Return a gradient's error relative to the tolerance; infinite if it is not a number."""
-    length = float(np.linalg.norm(expected[part]))
-    error = float(np.linalg.norm(actual[part] - expected[part]))
+    length = float(np.linalg.norm(expected))
+    error = float(np.linalg.norm(actual - expected))
     return error / (_ALLOWED * max(length, 1e-30)) if np.isfinite(error) else float("inf")
-
-
-def read(worker: Worker, what: str) -> Array:
-    """Return the weights or the gradient of a worker; waits."""
-    buffer = getattr(worker.model, what)
-    result: Array = np.empty(buffer.shape, np.float32)
-    fetch(buffer, result)
-    return result

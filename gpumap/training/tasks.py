@@ -23,14 +23,13 @@ import threading
 from contextlib import contextmanager
 from functools import cached_property, partial
 from importlib import import_module
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from gpumap.dtypes import Array, np
-from gpumap.engine.verify import fetch
 from gpumap.errors import QuestionError
 from gpumap.training.loop import parts
-from gpumap.training.network import ITEM, Model, Network, Order
-from gpumap.training.torch_module import METHODS as MODULE_METHODS
+from gpumap.training.network import ITEM, Model, Network, Order, fetched
 from gpumap.training.torch_module import TorchNetwork, is_module
 
 if TYPE_CHECKING:
@@ -39,13 +38,12 @@ if TYPE_CHECKING:
     from gpumap.backends.base import Session
 
 
-_METHODS = ("batch", "gradients")
 _INTERFACE = (
     "a network of one's own has parameters, batch and gradients, a torch.nn.Module batch and loss: "
     "see docs/training.md"
 )
 _FAILING = (Exception, SystemExit)  # errors of the user's code; a script may exit
-_MAKING = threading.RLock()  # of objects of a user's class
+_LOCK = threading.RLock()  # of what a user's class makes: objects, and examples by one of them
 
 
 class UserNetwork:
@@ -57,7 +55,6 @@ class UserNetwork:
 
     def __init__(self, text: str, name: str | None = None) -> None:
         self._text, self.name = text, name or text
-        self._lock = threading.Lock()
 
     @cached_property
     def _first(self) -> Any:
@@ -71,7 +68,7 @@ class UserNetwork:
     def made(self) -> Any:
         """Return a new object of the class; one at a time: it may seed what threads share."""
         make = _loaded(self._text)
-        with _MAKING, _running(self.name, "cannot be made"):
+        with _LOCK, _running(self.name, "cannot be made"):
             return make()
 
     def initial(self, seed: int) -> Array:  # noqa: ARG002 - it knows its own
@@ -88,10 +85,8 @@ class UserNetwork:
 
     def blocks(self) -> Iterator[slice]:
         """Yield where each array is."""
-        start = 0
-        for array in _arrays(self.name, self._first):
-            yield slice(start, start + array.size)
-            start += array.size
+        sizes = (array.size for array in _arrays(self.name, self._first))
+        return (slice(*ends) for ends in pairwise(accumulate(sizes, initial=0)))
 
     def data(self, count: int, seed: int) -> Order:
         """Return examples that the class makes."""
@@ -100,7 +95,7 @@ class UserNetwork:
     def _batch(self, numbers: Array) -> tuple[Any, Any]:
         """Return examples by their numbers; ranks of one process share the object."""
         network = self._first
-        with self._lock, _running(self.name, "batch failed"):
+        with _LOCK, _running(self.name, "batch failed"):
             x, y = network.batch(numbers)
             count = len(x)
         if count != len(numbers):
@@ -142,9 +137,7 @@ class UserModel(Model):
 
     def compute(self, share: float) -> None:
         """Let the class compute, and queue the copy of its gradient to the device."""
-        flat = np.empty(self.weights.shape, np.float32)
-        fetch(self.weights, flat)
-        _put(self._name, self._net, flat)
+        _put(self._name, self._net, fetched(self.weights))
         self.session.upload(_gradients(self._name, self._net, *self._batch, share), self.gradient)
 
 
@@ -164,7 +157,7 @@ def _loaded(text: str) -> Any:
         fix = f"start it in the folder of {module.replace('.', '/')}.py, or set PYTHONPATH to it"
         raise QuestionError(f"{text} cannot be loaded: {_error_text(error)}", fix) from error
     is_torch = is_module(user_class)
-    needed = MODULE_METHODS if is_torch else _METHODS
+    needed = ("batch", "loss" if is_torch else "gradients")
     lacking = [method for method in needed if not callable(getattr(user_class, method, None))]
     if lacking:
         raise _refused(text, f"has no method {' and no method '.join(lacking)}")

@@ -21,7 +21,6 @@ from gpumap.dtypes import Array, np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-METHODS = ("batch", "loss")
 _SEED = 0
 
 

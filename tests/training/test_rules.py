@@ -51,11 +51,11 @@ def learned(made, steps):
 
 
 def alone(config, steps, rate):
-    parameters = config.network.initial(1).astype(np.float64)
+    parameters = config.params.network.initial(1).astype(np.float64)
     for step in range(steps):
         numbers = config.data.numbers(step * config.batch, (step + 1) * config.batch)
         x, y = config.data.batch(numbers)
-        gradient = config.network.gradient(parameters, x, y.astype(float), 1 / config.batch)
+        gradient = config.params.network.gradient(parameters, x, y.astype(float), 1 / config.batch)
         parameters -= rate * gradient
     return parameters
 
