@@ -196,9 +196,8 @@ def test_any_text_is_a_map_or_a_map_error(text):
 
 
 INDEX = st.integers(0, INDEX_MAX)
-HEX = "0123456789abcdef"
 PCI = st.from_regex(r"(0000|[0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]",
-                    fullmatch=True, alphabet=HEX + ":.")  # fmt: skip
+                    fullmatch=True, alphabet="0123456789abcdef:.")  # fmt: skip
 UUIDS = st.builds("{}{}".format, st.sampled_from(["GPU-", "MIG-"]), st.uuids())
 REFS = (
     st.builds(partial(DeviceRef), st.just(CUDA), st.none() | INDEX)

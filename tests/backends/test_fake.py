@@ -39,9 +39,8 @@ def opened(backend, *names):
 
 def test_products_of_an_open_device_take_one_thread(script):
     """They are small, and beside other programs a second thread is waited for."""
-    session = opened(script('[[device]]\nref = "cuda0"\n'))
-    held = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
-    session.close()
+    with opened(script('[[device]]\nref = "cuda0"\n')):
+        held = [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
     assert set(held) == {1}
 
 

@@ -19,7 +19,6 @@ from gpumap.training.network import Layer, Network
 from gpumap.training.rules import RuleSpec
 
 LENGTHS = (0, 1, 7, 4096, 100_003, 1_000_000)
-LIMIT = 60.0  # seconds
 NET = Network("small", 8, (Layer(16, "tanh"), Layer(1, "sigmoid")))
 
 
@@ -30,7 +29,7 @@ def engine(name):
         return Mpi(load().COMM_WORLD)
     from gpumap.comm.torch import Torch
 
-    return Torch(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), LIMIT)
+    return Torch(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), 60.0)
 
 
 def device():

@@ -8,12 +8,11 @@ from ranks import ALLOWED, two_cores
 from scripts import script
 from tables import table
 
-TWO = "dev0->cpu0;dev1->cpu1"
 TEXTS = table(__file__)
 ONE, WORKS = (TEXTS[name].replace("CORE", str(ALLOWED[0])) for name in ("one", "works"))
 
 
-def watched(gpumap, code, *options, map_=TWO):
+def watched(gpumap, code, *options, map_="dev0->cpu0;dev1->cpu1"):
     command = [map_, *options, "--output", "r.json", "--", sys.executable, "-c", code]
     return gpumap("watch", *command), loads((gpumap.folder / "r.json").read_text())
 

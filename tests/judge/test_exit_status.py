@@ -257,11 +257,9 @@ def test_a_maybe_can_be_let_pass(interval, code, errors):
     assert ended(own) == (0, "ok", [("inconclusive", 0)])
 
 
-ABSENT = model.Measurement(case(), "failed", model.Reason("absent", "x"))
-
-
 @pytest.mark.parametrize(("problems", "rows"), [
-    ([["absent", 3]], [row(2.0)]), ([["absent", 3]], [ABSENT]),  # a row was measured, or failed
+    ([["absent", 3]], [row(2.0)]),  # a row was measured, or failed
+    ([["absent", 3]], [model.Measurement(case(), "failed", model.Reason("absent", "x"))]),
     *((problems, []) for problems in TABLE["no_absence_alone"]),
 ])  # fmt: skip
 def test_nothing_but_absence_is_skipped(problems, rows):
