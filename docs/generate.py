@@ -90,19 +90,20 @@ def commands() -> str:
 
 def causes() -> str:
     """Return the page of each cause of doctor."""
-    from gpumap.doctor.diagnose import plain, table
+    from gpumap.doctor.diagnose import page, plain, table
 
     parts = []
     for number, heading in _CAUSES.items():
         parts.append(f"## GM{number}: {heading}")
         for cause in (one for one in table().values() if one.code[2] == number):
-            outcome = f"{cause.whose} that it holds for is *{cause.rule.verdict}*."
+            whose = "A framework" if number == "5" else "A name"
+            outcome = f"{whose} that it holds for is *{cause.rule.verdict}*."
             parts += [
                 f"### {cause.code} {cause.key}",
                 f"Says: {plain(cause.text)}. {outcome}",
                 cause.meaning,
                 f"How doctor knows: {cause.how}",
-                f"Fix: {cause.fixes}",
+                f"Fix: {page(cause).fix}",
                 f"Source: {cause.source}",
             ]
     return "\n\n".join(parts) + "\n"

@@ -83,9 +83,9 @@ def _starting(limit: float, rank: int) -> Iterator[None]:
     try:
         yield
     finally:
-        os.kill(watchdog, signal.SIGKILL)  # it may be stopped
         os.close(pipe)
-        with suppress(ChildProcessError):  # whoever started this ignores SIGCHLD
+        with suppress(ProcessLookupError, ChildProcessError):  # SIGCHLD is ignored, and it ended
+            os.kill(watchdog, signal.SIGKILL)  # it may be stopped
             os.waitpid(watchdog, 0)
 
 

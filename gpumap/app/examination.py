@@ -136,6 +136,7 @@ class _Examination:
         except KeyboardInterrupt:
             self._conclude(gather.with_results(known, devices, results))
             raise
+        self._record.limit.doing = ""
         return gather.with_results(known, devices, results)
 
     def _chosen(self, inventory: Inventory) -> ContextMap:

@@ -104,6 +104,7 @@ class _Preflight:
         ).run()
         self._record.limit.doing = "asking for their health"
         self._health(devices, real=real)
+        self._record.limit.doing = ""
 
     def _recorded(self, path: Path) -> None:
         """Check what a machine's file tells; of its devices it cannot tell whether they work."""

@@ -197,6 +197,7 @@ class TimeLimit:
     def cancel(self) -> None:
         """Cancel the alarm: the run ends in its own time."""
         self._watchdog.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def _expire(self) -> None:
         where = f" while {self.doing}" if self.doing else ""

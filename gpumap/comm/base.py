@@ -187,7 +187,7 @@ def exchange(algorithm: str, comm: ProcessComm, array: Array) -> Callable[[], No
     if algorithm == "native":
         return comm.allreduce(array)
     empty = partial(np.empty, dtype=array.dtype)
-    steps = [*STEPS[algorithm](comm.rank, comm.size, array, empty)]
+    steps = [*STEPS[algorithm](comm.rank, comm.size, array, empty)] if len(array) else []
 
     def run() -> None:
         for sends, receives, place in steps:

@@ -80,8 +80,12 @@ def page(cause: Cause) -> Topic:
     whose = "A framework" if cause.code.startswith("GM5") else "A name"
     outcome = f"{whose} that it holds for is {cause.rule.verdict}."
     text = f"{cause.meaning} How doctor knows: {cause.how} {outcome} Source: {cause.source}."
-    fixes = cause.usual or _BRACES.sub(lambda match: match[1].upper(), cause.fix)
-    return Topic(cause.code, "diagnosis", cause.key, text, fixes)
+    return Topic(cause.code, "diagnosis", cause.key, text, cause.usual or plain(cause.fix))
+
+
+def plain(text: str) -> str:
+    """Return a text with its fields in capitals."""
+    return _BRACES.sub(lambda match: match[1].upper(), text)
 
 
 def pages(word: str = "GM") -> tuple[Topic, ...]:

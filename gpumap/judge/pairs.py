@@ -236,8 +236,9 @@ def _controls(rows: Iterable[Measurement]) -> dict[int, float]:
     """Return the middle of the control products of each block, before rows with the same one."""
     found: defaultdict[int, list[float]] = defaultdict(list)
     for samples in (row.samples or Samples() for row in rows):
-        for block, seconds in zip(samples.blocks, samples.control, strict=False):
-            found[block].append(seconds)
+        if len(samples.control) == len(samples.blocks):
+            for block, seconds in zip(samples.blocks, samples.control, strict=True):
+                found[block].append(seconds)
     return {block: median(every) for block, every in found.items()}
 
 

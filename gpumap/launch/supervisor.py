@@ -125,13 +125,15 @@ class Run:
 
     def _hear(self) -> None:
         """Pass on a signal; a second one ends all at once."""
+        come = b""
         with suppress(BlockingIOError):  # nothing has come
-            for number in os.read(self._pipe, 4096).replace(bytes([signal.SIGCHLD]), b""):
-                now = time.monotonic()
-                if self._finish("interrupted", _SIGNALLED + signal.SIGINT):
-                    self._number, self._caught_at, self._hurried = number, now, True
-                elif now > self._caught_at + _TWICE:
-                    self._kill_at, self._grace, self._hurried = now, 0.0, True
+            come = os.read(self._pipe, 4096)
+        for number in come.replace(bytes([signal.SIGCHLD]), b""):
+            now = time.monotonic()
+            if self._finish("interrupted", _SIGNALLED + signal.SIGINT):
+                self._number, self._caught_at, self._hurried = number, now, True
+            elif now > self._caught_at + _TWICE:
+                self._kill_at, self._grace, self._hurried = now, 0.0, True
 
     def _judge(self) -> None:
         """End the run where its time is over, or where its output has no reader any more."""

@@ -147,7 +147,7 @@ def _health(library: Any, gpu: NvmlGpu) -> GpuHealth:
     facts = {name: value for name, value in asked if value is not _NONE}
     every = ask(library, _PROCESSES, handle)
     seen = _seen(every)
-    hidden = sum(one.pid != os.getpid() for one in every or ()) - len(seen or ())
+    hidden = len({one.pid for one in every or ()} - {os.getpid()}) - len(seen or ())
     held = held_back(library, handle)
     return GpuHealth(gpu, facts, held, seen, hidden, _busy(library, handle))
 

@@ -300,7 +300,7 @@ _PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
 _KEYS = 1 << 64  # of Philox: a seed may be larger
 
 
-@lru_cache(maxsize=1)  # ranks share it
+@lru_cache(maxsize=2)  # ranks share it; at an epoch's end some have the next one
 def _order(seed: int, epoch: int, count: int) -> Array:
     return np.random.default_rng((seed, _ORDER, epoch)).permutation(count)
 

@@ -7,6 +7,7 @@ from refusals import refusal
 from tables import table
 from worlds import RATE, SETTINGS, case_of, counting, dot_on, gpu, noting, rows_on, world
 
+from gpumap.backends.fake import FakeSession
 from gpumap.bench.dot import CASES, Params, pilot, plan
 from gpumap.engine.needs import check_features
 from gpumap.engine.products import Pair, Product
@@ -205,9 +206,17 @@ def test_every_product_is_queued_before_the_first_fetch_and_each_fetch_is_waited
     assert [what for what, _ in heard] == ["gemm"] * 2 + ["download", "synchronize"] * 2
 
 
-@pytest.mark.parametrize(("fault", "where"), [("flip", "upload"), ("nothing", "download")])
-def test_a_wrong_byte_of_an_operand_is_found(fault, where):
+class _Flipping(FakeSession):
+    """A device to which each upload flips the lowest bit of one element: no product shows it."""
+
+    def upload(self, source, target, repeat=1):
+        super().upload(source, target, repeat)
+        target.native.reshape(-1).view(np.uint8)[0] ^= 1
+
+
+@pytest.mark.parametrize(("kind", "fault"), [(_Flipping, None), (FakeSession, "nothing")])
+def test_a_wrong_byte_of_an_operand_is_found(kind, fault):
     """Before a product is made of it, which may hide it; nor may what never came pass."""
-    session = world(gpu(0, fault=fault, fault_in=where)).sessions["a"]
+    session = world(gpu(0, fault=fault, fault_in="download"), kind=kind).sessions["a"]
     with pytest.raises(WrongDataError, match="arrived wrong"):
         Product("a", session, Pair((1, 0), 64, "float32"))

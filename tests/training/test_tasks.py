@@ -68,16 +68,7 @@ def test_a_class_has_the_gradient_of_the_same_network_of_layers(mlp, sessions):
 
 def test_parameters_may_lie_in_any_way(module, sessions):
     """By what they hold they are in C order; a gradient may be of another float, or a list."""
-    own = UserNetwork(module_class(module, """
-        def __init__(self):
-            order = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
-            gaps = np.arange(6, 12, dtype=np.float32).repeat(2)[::2]
-            self.parameters = [order, gaps, np.full((), 12, np.float32)]
-
-        def gradients(self, x, y, share):
-            order, gaps, one = self.parameters
-            return [order.astype(np.float64), gaps.tolist(), one.astype(np.float16)]
-        """))  # fmt: skip
+    own = UserNetwork(module_class(module, TABLE["in_any_way"]))
     model = own.model(sessions[0], 1)
     model.put(own.initial(1)[::-1].copy())
     model.load([0], [0])

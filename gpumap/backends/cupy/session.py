@@ -162,7 +162,11 @@ class CupySession(StreamSession, PeerSession):
         from cupy_backends.cuda.libs import cublas
 
         handle = int(cublas.create())
-        cublas.setMathMode(handle, MATH_MODE)
+        try:
+            cublas.setMathMode(handle, MATH_MODE)
+        except BaseException:  # nothing else knows the handle
+            cublas.destroy(handle)
+            raise
         return cublas, handle
 
     def prepare(self, kernel: str, *arguments: CupyBuffer | float, size: int) -> Callable[[], None]:

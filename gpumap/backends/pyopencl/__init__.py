@@ -181,14 +181,13 @@ def _listed(platforms: Sequence[Any], host: Host) -> tuple[tuple[Device, ...], t
     found: list[Device] = []
     notes: list[str] = []
     for p, platform in enumerate(platforms):
+        reason = "has no device"
         try:
             devices = platform.get_devices()
+            if devices and (why := _useless(platform, devices, host)):
+                devices, reason = [], why
         except cl.Error as error:
             devices, reason = [], str(error)
-        else:
-            reason = "has no device"
-        if devices and (why := _useless(platform, devices, host)):
-            devices, reason = [], why
         if not devices:
             notes.append(f'platform {p} "{platform.name.strip()}" {reason}')
         for i, native in enumerate(devices):
