@@ -15,7 +15,7 @@ from gpumap.model import Device, DeviceRef, Kind
 
 TABLES = tables.table(__file__)
 DEVICE = Device("cuda:0", Kind.CUDA, DeviceRef(Kind.CUDA, 0), "\x1b[1mBoard", "cupy")
-NUMBERS = shipped("gpumap.backends", "third_party.toml", dict)["numbers"]
+NUMBERS = shipped("gpumap.backends", "third_party.toml")["numbers"]
 
 
 def made(name, *arguments, base=Exception, **attributes):
