@@ -11,6 +11,7 @@ the units of the last layer.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -298,6 +299,7 @@ _PER_COUNT = 8  # numbers of float32 that one count of Philox gives
 _ROWS = 128  # of a batch, that are processed at a time
 _PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
 _KEYS = 1 << 64  # of Philox: a seed may be larger
+_MAKING = threading.Lock()  # of ranks in one process: Python's own changes hands with each row
 
 
 @lru_cache(maxsize=2)  # ranks share it; at an epoch's end some have the next one
@@ -343,10 +345,11 @@ class Examples:
         stream = np.random.Philox(key=np.array((self._seed % _KEYS, _EXAMPLES), np.uint64))
         state, rng = stream.state, np.random.Generator(stream)
         each = -(-self._inputs // _PER_COUNT)  # counts of an example: none shares one
-        for row, number in zip(x, numbers.tolist(), strict=True):
-            state["state"]["counter"][:] = (number * each, 0, 0, 0)
-            stream.state = state
-            rng.random(dtype=np.float32, out=row)
+        with _MAKING:
+            for row, number in zip(x, numbers.tolist(), strict=True):
+                state["state"]["counter"][:] = (number * each, 0, 0, 0)
+                stream.state = state
+                rng.random(dtype=np.float32, out=row)
         return x, self._targets(x)
 
     def _targets(self, x: Array) -> Array:
