@@ -1,18 +1,14 @@
-"""Saved reports, shown again: one as its run did, several side by side, or a folder of nodes."""
+"""Saved reports, shown again: one as its run did, several side by side."""
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpumap.app.output import Output, deliver, emit, speak
-from gpumap.errors import QuestionError, SourceError
-from gpumap.files import write_atomic
+from gpumap.errors import QuestionError
 from gpumap.model import io
 from gpumap.results import several
-from gpumap.results.nodes import Node
-from gpumap.results.nodes import table as table_of_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +16,6 @@ if TYPE_CHECKING:
 
     from gpumap.app.program import Program
     from gpumap.model import Report
-
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NONE = "each node writes one: gpumap preflight --output DIR/$(hostname).json"
 
 
 def show_reports(
@@ -33,8 +26,10 @@ def show_reports(
         fix = "gpumap report FILE.json, gpumap report --nodes DIR, or gpumap report --schema"
         raise QuestionError("name saved reports, a folder of nodes' reports, or the schema", fix)
     if nodes is not None:
+        from gpumap.app.nodes import show_nodes
+
         _refuse_one(output)
-        _show_nodes(program, nodes, output)
+        show_nodes(program, nodes, output)
     elif schema:
         from gpumap.model.json_text import text
         from gpumap.model.schema import published
@@ -68,27 +63,3 @@ def _labelled(paths: Sequence[Path], reports: Sequence[Report]) -> list[several.
     names = [path.name for path in paths]
     labels = [n if names.count(n) == 1 else str(p) for n, p in zip(names, paths, strict=True)]
     return list(map(several.Saved, labels, reports))
-
-
-def _show_nodes(program: Program, folder: Path, output: Output) -> None:
-    """Show the nodes of a folder, and write passing.txt and failing.txt there, a name in each line.
-
-    A report that cannot be read is of a node that fails.
-    """
-    files = sorted(folder.glob("*.json"))
-    if not files:
-        raise QuestionError(f"{folder} has no report (*.json)", _NONE)
-    for path in files:
-        if not _NODE.fullmatch(path.stem):  # in a list of nodes it would be others, or several
-            raise QuestionError(f"{path.name!r} is not called as a node is", _NONE)
-    nodes = list(map(_node, files))
-    for name, fit in (("passing.txt", True), ("failing.txt", False)):
-        write_atomic(folder / name, "".join(f"{each.name}\n" for each in nodes if each.fit is fit))
-    deliver(partial(several.render, table_of_nodes(nodes)), output, program)
-
-
-def _node(path: Path) -> Node:
-    try:
-        return Node.of(path.stem, io.read(path))
-    except SourceError as error:
-        return Node(path.stem, "cannot-tell", str(error))

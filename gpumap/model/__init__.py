@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from gpumap.model.devices import *
+    from gpumap.model.fitness import *
     from gpumap.model.judging import *
     from gpumap.model.maps import *
     from gpumap.model.measurements import *
@@ -29,6 +30,7 @@ FILES = (
     "measurements",
     "programs",
     "judging",
+    "fitness",
     "results",
 )
 

@@ -1,4 +1,4 @@
-"""Verdicts, false alarms, fitness, diagnoses of names, and predictions: what was concluded."""
+"""Verdicts, false alarms, diagnoses of names, and predictions: what was concluded of figures."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ Above = Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0.0)]
 DoctorCode = Annotated[str, Meta(pattern=r"\AGM[1-9][0-9]{2}\Z")]
 Times = Annotated[str, Meta(pattern=r"\A[0-9]{1,9}(\.[0-9]{1,9})?(\+[0-9]{1,9}(\.[0-9]{1,9})?)?\Z")]
 Computed = Annotated[Mapping[Word, Estimate], Meta(extra_json_schema={"$ref": "#/$defs/Computed"})]
-Fitness = Literal["fit", "unfit", "missing", "wrong-data", "cannot-tell"]
-WORST_FIRST: tuple[Fitness, ...] = ("wrong-data", "missing", "unfit", "cannot-tell", "fit")
 Certainty = Literal["certain", "likely"]
 DoctorVerdict = Literal["used", "partly", "not used"]
 VerdictWord = Literal[
@@ -120,34 +118,6 @@ class Verdict(Struct, frozen=True):
     threshold: Positive | None = None
     reason: VerdictReason | None = None
     relative: Estimate | None = None
-
-
-class FitnessCheck(Struct, frozen=True):
-    """One item that was checked, and what it says of whether the machine may take a job.
-
-    Attributes:
-        what: The item: a topic of `gpumap explain preflight`.
-        fitness: What it says. cannot-tell: it could not be read, tried or judged.
-        text: What was seen.
-        fix: What to do about it; null: it is fit.
-        name: Of the map; null: it is of the whole node.
-        other: The second name of a pair; null: it is of one.
-        figure: What was measured; null: nothing was.
-    """
-
-    what: Code
-    fitness: Fitness
-    text: str
-    fix: str | None = None
-    name: str | None = None
-    other: str | None = None
-    figure: Estimate | None = None
-
-
-def worst(checks: tuple[FitnessCheck, ...]) -> Fitness:
-    """Return what some checks say together: the worst of them; of none nothing is known."""
-    found = {check.fitness for check in checks}
-    return next((each for each in WORST_FIRST if each in found), "cannot-tell")
 
 
 class Alarms(Struct, frozen=True):

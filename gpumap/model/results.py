@@ -11,7 +11,8 @@ from typing import get_args
 from msgspec import Struct
 
 from gpumap.model.devices import Plan
-from gpumap.model.judging import Alarms, Diagnosis, FitnessCheck, Prediction, Published
+from gpumap.model.fitness import FitnessCheck
+from gpumap.model.judging import Alarms, Diagnosis, Prediction, Published
 from gpumap.model.measurements import Fit, Measurement
 from gpumap.model.programs import Scaling, Trace, Utilisation
 from gpumap.model.unmeasured import Checked, Compared, Listed

@@ -1,4 +1,4 @@
-"""Devices as text: the line of a name in a map, and the rows of devices and of ranks."""
+"""A map as text: each name with its device, and devices as rows of a table."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 
 from gpumap import units
 from gpumap.report.parts import Section, Text
-from gpumap.report.table import RIGHT, Table
-from gpumap.units import counted, ranges
+from gpumap.report.table import RIGHT
+from gpumap.units import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from gpumap.model import Binding, Device, Rank
+    from gpumap.model import Binding, Device
 
 DEVICE_COLUMNS = (
     "device", "name", "identity", "memory", "free", "units", "node", "cores", "driver",
 )  # fmt: skip
-RANKS = ("rank", "local", "host", "process", "name", "device", "identity", "NUMA", "cores")
 ON_THE_RIGHT = frozenset((*RIGHT, "memory", "free", "units", "node"))
 
 
@@ -48,28 +47,12 @@ def device_row(device: Device) -> tuple[str, ...]:
         units.memory(device.memory_total),
         units.memory(device.memory_free),
         "-" if device.units is None else str(device.units),
-        *_place(device),
+        *place(device),
         device.driver or "-",
     )
 
 
-def _place(device: Device) -> tuple[str, str]:
+def place(device: Device) -> tuple[str, str]:
     """Return the NUMA node and the cores of a device."""
     node = "-" if device.numa_node is None else str(device.numa_node)
     return node, ranges(device.cores) or "-"
-
-
-def rank_table(ranks: Sequence[Rank]) -> Table:
-    """Return a row for each rank of a job: which process has which device."""
-    rows = tuple(map(_rank, ranks))
-    machines = counted(len({rank.host for rank in ranks}), "machine")
-    return Table(f"{len(rows)} ranks on {machines}", RANKS, rows, ())
-
-
-def _rank(rank: Rank) -> tuple[str, ...]:
-    process = (str(rank.number), str(rank.local), rank.host, str(rank.process))
-    if rank.binding is None:
-        return (*process, *["-"] * (len(RANKS) - len(process)))
-    device = rank.binding.device
-    identity = device.uuid or device.pci or "-"
-    return (*process, rank.binding.name, str(device.ref), identity, *_place(device))

@@ -9,7 +9,7 @@ from gpumap.bench.registry import find
 from gpumap.judge.headline import MEASURED, Question, measured
 from gpumap.report.csv import PARAMS
 from gpumap.report.parts import Record, Section, Text
-from gpumap.results import ResultSpec, charts, mapped, outcomes, rows
+from gpumap.results import ResultSpec, charts, mapped, outcomes, ranks, rows
 from gpumap.results.around import around, aside, stopped
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def sections(
         yield from mapped.sections(report.bindings)
         yield Section("plan", (Text(tuple(_plan(report, result)), "Plan", gap=True),))
     else:
-        ranked = [mapped.rank_table(report.ranks)] if report.ranks else []
+        ranked = [ranks.table(report.ranks)] if report.ranks else []
         tables = (*ranked, *rows.tables(report, verbose=verbose), *after)
         yield from around(report, tables, method(report), verbose=verbose)
 

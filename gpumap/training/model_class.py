@@ -68,10 +68,11 @@ class Session:
         """Join the training; `shards`: each rank's model shards its data itself."""
         self._model, self._shards = model, shards
         self.comm = world()
+        self._flat: Any = None  # all parameters as one array, from the first `read` on
         self._set(broadcast(self._get()))
         self._pace = self._at_own_pace if rule.asynchronous else self._in_step
-        if rule.asynchronous and self.comm.size > 1 and self.read().dtype != np.float32:
-            text = f"{rule.name} exchanges float32, and params are {self._flat.dtype}"
+        if rule.asynchronous and self.comm.size > 1 and (dtype := self.read().dtype) != np.float32:
+            text = f"{rule.name} exchanges float32, and params are {dtype}"
             raise QuestionError(text, "make them float32, or choose BSP")
         self._rule = rule.of(self, (1,) * self.comm.size, 1, alone=self.comm.size == 1)
         self._rule.begin()
@@ -80,8 +81,9 @@ class Session:
 
     def read(self) -> Array:
         """Return one array of all parameters, with what they are now."""
-        self._flat = np.concatenate([each.reshape(-1) for each in self._get()])
-        return self._flat
+        every = [each.reshape(-1) for each in self._get()]
+        self._flat = np.concatenate(every, out=self._flat)
+        return self._flat  # type: ignore[no-any-return]
 
     def put(self) -> None:
         """Change all parameters to what the one array has."""

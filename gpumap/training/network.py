@@ -299,7 +299,7 @@ _PER_COUNT = 8  # numbers of float32 that one count of Philox gives
 _ROWS = 128  # of a batch, that are processed at a time
 _PARTS = 1 << 10  # of 1, that hidden numbers are multiples of
 _KEYS = 1 << 64  # of Philox: a seed may be larger
-_MAKING = threading.Lock()  # of ranks in one process: Python's own changes hands with each row
+_MAKING = threading.Lock()  # of batches: Python's own would change hands with each row of them
 
 
 @lru_cache(maxsize=2)  # ranks share it; at an epoch's end some have the next one
@@ -308,10 +308,15 @@ def _order(seed: int, epoch: int, count: int) -> Array:
 
 
 class Order:
-    """So many examples, in an order that is new in each epoch; `batch` makes some by number."""
+    """So many examples, in an order that is new in each epoch."""
 
-    def __init__(self, count: int, seed: int, batch: Callable[[Array], tuple[Any, Any]]) -> None:
-        self.count, self._seed, self.batch = count, seed, batch
+    def __init__(self, count: int, seed: int, make: Callable[[Array], tuple[Any, Any]]) -> None:
+        self.count, self._seed, self._make = count, seed, make
+
+    def batch(self, numbers: Array) -> tuple[Any, Any]:
+        """Return examples by their numbers, for one rank of this process at a time."""
+        with _MAKING:
+            return self._make(numbers)
 
     def numbers(self, start: int, stop: int) -> Array:
         """Return which examples the places `start` to `stop` of an endless training hold.
@@ -345,11 +350,10 @@ class Examples:
         stream = np.random.Philox(key=np.array((self._seed % _KEYS, _EXAMPLES), np.uint64))
         state, rng = stream.state, np.random.Generator(stream)
         each = -(-self._inputs // _PER_COUNT)  # counts of an example: none shares one
-        with _MAKING:
-            for row, number in zip(x, numbers.tolist(), strict=True):
-                state["state"]["counter"][:] = (number * each, 0, 0, 0)
-                stream.state = state
-                rng.random(dtype=np.float32, out=row)
+        for row, number in zip(x, numbers.tolist(), strict=True):
+            state["state"]["counter"][:] = (number * each, 0, 0, 0)
+            stream.state = state
+            rng.random(dtype=np.float32, out=row)
         return x, self._targets(x)
 
     def _targets(self, x: Array) -> Array:

@@ -43,7 +43,7 @@ _INTERFACE = (
     "see docs/training.md"
 )
 _FAILING = (Exception, SystemExit)  # errors of the user's code; a script may exit
-_LOCK = threading.RLock()  # of what a user's class makes: objects, and examples by one of them
+_LOCK = threading.RLock()  # of objects of a user's class
 
 
 class UserNetwork:
@@ -93,9 +93,9 @@ class UserNetwork:
         return Order(count, seed, self._batch)
 
     def _batch(self, numbers: Array) -> tuple[Any, Any]:
-        """Return examples by their numbers; ranks of one process share the object."""
+        """Return examples by their numbers; ranks share the object, and come one at a time."""
         network = self._first
-        with _LOCK, _running(self.name, "batch failed"):
+        with _running(self.name, "batch failed"):
             x, y = network.batch(numbers)
             count = len(x)
         if count != len(numbers):

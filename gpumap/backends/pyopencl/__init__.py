@@ -39,10 +39,10 @@ _LINKED: tuple[tuple[str, ...], ...] = (
 )
 # of a device's version: clang has no x86 processor of the name that LLVM has for new ones
 _UNKNOWN = re.compile(r"-x86_64-.*-generic$")
-_MENDED = (  # why PoCL builds no kernel, and what of the system's mends it
-    ("knows no processor like this one, and builds no kernel", "apt-get install pocl-opencl-icd"),
-    ("cannot link its kernels: no ld in PATH, or no C library", "apt-get install gcc libc6-dev"),
-)
+_NEW = "knows no processor like this one, and builds no kernel"
+_UNLINKED = "cannot link its kernels: no ld in PATH, or no C library"
+# why PoCL has no kernels, and what of the system's mends it
+_MENDED = {_NEW: "apt-get install pocl-opencl-icd", _UNLINKED: "apt-get install gcc libc6-dev"}
 _TRIAL = f"""
 import pyopencl as cl
 for pocl in (one for one in cl.get_platforms() if one.name.strip() == "{_POCL}"):
@@ -86,8 +86,10 @@ class PyopenclBackend(ProbedBackend):
         if found:
             return Probe(NAME, usable=True, version=version, devices=found, notes=notes)
         reason = "; ".join(notes) or "no platform has a device"
-        fixes = (f"{fix}; or {install('opencl-intel')}" for why, fix in _MENDED if why in reason)
-        fix = next(fixes, "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written")
+        fix = "check POCL_DEVICES, and that HOME or POCL_CACHE_DIR can be written"
+        for why, mended in _MENDED.items():
+            if why in reason:
+                fix = f"{mended}; or {install('opencl-intel')}"
         return Probe(NAME, usable=False, version=version, reason=reason, fix=fix)
 
     def open(self, device: Device, clock: Clock) -> PyopenclSession:
@@ -133,8 +135,8 @@ def _useless(platform: Any, devices: Sequence[Any], host: Host) -> str | None:
     if platform.name.strip() != _POCL:
         return None
     if any(_UNKNOWN.search(native.version) for native in devices):
-        return _MENDED[0][0]
-    return None if _links(host) or _tried(host) else _MENDED[1][0]
+        return _NEW
+    return None if _links(host) or _tried(host) else _UNLINKED
 
 
 def _tried(host: Host) -> bool:
