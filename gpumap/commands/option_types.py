@@ -24,10 +24,12 @@ class FileType(click.Path):
         """Return the words of a variable that names several: ":" may be a part of one."""
         return rv.split()
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path as it is: who reads the file says what is wrong with it."""
         from pathlib import Path
 
+        if not str(value):  # as a Path it would be this folder
+            self.fail("it is empty\n  fix: name a file or a folder", param, ctx)
         return Path(value)
 
 

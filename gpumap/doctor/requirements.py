@@ -13,6 +13,7 @@ from msgspec import Struct
 from gpumap import config, units
 from gpumap.doctor.facts import dotted, version
 from gpumap.errors import QuestionError, SourceError
+from gpumap.model.field_types import Count
 from gpumap.model.io import typed
 from gpumap.text import cut
 
@@ -45,12 +46,12 @@ class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
         ignore: Items that need not be fit, or cannot be read here: ["xid"].
     """
 
-    count: int | None = None
+    count: Count | None = None
     model: str | None = None
     memory: str | None = None
     driver: str | None = None
-    link_width: int | None = None
-    link_generation: int | None = None
+    link_width: Count | None = None
+    link_generation: Count | None = None
     power_limit: float | None = None
     mig: bool | None = None
     ecc: bool | None = None
